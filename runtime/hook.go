@@ -1,0 +1,206 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Hook is one awaited call of a listener. It travels with the chain, into Start and,
+// by the JavaScript binding, across awaits, so that whatever the listener calls knows
+// on whose behalf it runs. Methods are called on the thread unless they say otherwise;
+// a nil *Hook is valid and stands for "nobody waits": emit listeners, timers, commands
+// and spawned functions run with it.
+type Hook struct {
+	owner  any // who waits for this listener, such as an agent; nil = nobody
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wall   *wallClock
+
+	waitsFor any // what WaitFor has recorded
+}
+
+// NewHook returns a hook that ends with ctx, or when its wall time limit is used up (0
+// = none). owner is whoever waits for the listener, compared by ==.
+func NewHook(ctx context.Context, owner any, limit time.Duration) *Hook {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	h := &Hook{owner: owner}
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	if limit > 0 {
+		h.wall = newWallClock(limit, func() {
+			h.cancel(fmt.Errorf("%w: no answer in %v", ErrDeadline, limit))
+		})
+	}
+	return h
+}
+
+// Context ends when the listener is given up; its cause says why.
+func (h *Hook) Context() context.Context {
+	if h == nil {
+		return context.Background()
+	}
+	return h.ctx
+}
+
+// End releases the hook's clock and context. What still waits on it ends.
+func (h *Hook) End() {
+	if h == nil {
+		return
+	}
+	h.wall.stop()
+	h.cancel(errHookOver)
+}
+
+// Pause stops the wall clock while the listener is inside next(), ctx.ui or whenIdle.
+// Calls nest.
+func (h *Hook) Pause() { h.pause() }
+
+// Unpause undoes one Pause.
+func (h *Hook) Unpause() { h.unpause() }
+
+func (h *Hook) pause() {
+	if h != nil {
+		h.wall.pause()
+	}
+}
+
+func (h *Hook) unpause() {
+	if h != nil {
+		h.wall.unpause()
+	}
+}
+
+// wallClock is a stoppable countdown.
+type wallClock struct {
+	mu     sync.Mutex // guards all below; the timer fires on its own goroutine
+	left   time.Duration
+	since  time.Time
+	paused int
+	timer  *time.Timer
+	expire func()
+}
+
+func newWallClock(limit time.Duration, expire func()) *wallClock {
+	w := &wallClock{left: limit, since: time.Now(), expire: expire}
+	w.timer = time.AfterFunc(limit, expire)
+	return w
+}
+
+func (w *wallClock) pause() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused++; w.paused == 1 {
+		w.left -= time.Since(w.since)
+		w.timer.Stop()
+	}
+}
+
+func (w *wallClock) unpause() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused--; w.paused == 0 {
+		w.since = time.Now()
+		w.timer.Reset(max(w.left, 0))
+	}
+}
+
+func (w *wallClock) stop() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paused = 1 << 20 // never restarts
+	w.timer.Stop()
+}
+
+// CurrentHook is the hook on whose behalf the current chain runs, or nil.
+func (t *Thread) CurrentHook() *Hook { t.Assert(); return t.cur.hook }
+
+// SetHook makes h the current chain's hook and returns the one before.
+func (t *Thread) SetHook(h *Hook) *Hook {
+	t.Assert()
+	old := t.cur.hook
+	t.cur.hook = h
+	return old
+}
+
+// CycleError is a wait that could never end: a listener waits for something that, in
+// the end, waits for that very listener.
+type CycleError struct{ Path []string }
+
+func (e *CycleError) Error() string {
+	if len(e.Path) == 1 {
+		return fmt.Sprintf("this would wait for ever: %s is waiting for this listener", e.Path[0])
+	}
+	return "this would wait for ever: " + strings.Join(e.Path, " waits for ")
+}
+
+// waits is the graph of whenIdle calls made inside hooks. Used on the thread.
+type waits map[any]map[*Hook]any // owner -> its hooks that wait -> for what
+
+// WaitFor runs wait, which blocks until target is idle, unless that could never end
+// (then *CycleError, at once). Inside a hook the edge owner -> target stands until wait
+// returns and the hook's wall clock is stopped; without a hook waiting is free. name
+// gives what a person calls an owner.
+func (h *Host) WaitFor(target any, name func(any) string, wait func() error) error {
+	hook := h.Thread.CurrentHook()
+	if hook == nil || hook.owner == nil {
+		return wait()
+	}
+	if path := h.waits.path(target, hook.owner); path != nil {
+		err := &CycleError{}
+		for _, o := range path {
+			err.Path = append(err.Path, name(o))
+		}
+		return err
+	}
+	m := h.waits[hook.owner]
+	if m == nil {
+		m = map[*Hook]any{}
+		h.waits[hook.owner] = m
+	}
+	m[hook] = target
+	hook.pause()
+	defer func() {
+		hook.unpause()
+		delete(m, hook)
+		if len(m) == 0 {
+			delete(h.waits, hook.owner)
+		}
+	}()
+	return wait()
+}
+
+// path finds who waits for whom from `from` to `to`; nil when there is no way.
+func (w waits) path(from, to any) []any {
+	seen := map[any]bool{}
+	var walk func(at any, way []any) []any
+	walk = func(at any, way []any) []any {
+		way = append(way, at)
+		if at == to {
+			return way
+		}
+		if seen[at] {
+			return nil
+		}
+		seen[at] = true
+		for _, next := range w[at] {
+			if p := walk(next, way); p != nil {
+				return p
+			}
+		}
+		return nil
+	}
+	return walk(from, nil)
+}

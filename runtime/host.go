@@ -1,0 +1,217 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Host owns a thread, the catalogue and the generations of scripts on it. All methods
+// are called on the thread, unless said; NewHost may be called from anywhere.
+type Host struct {
+	Thread *Thread
+
+	catalogue *Catalogue
+	engines   map[string]Engine // by file ending
+	ctxClass  *Class
+	limits    Limits
+	observer  Observer
+	now       func() time.Time
+
+	golisteners map[*Event][]*Listener
+	current     *Generation
+	generations map[*Generation]struct{} // alive
+	instances   map[*Instance]struct{}   // not disposed
+	count       int                      // generations made
+	version     int                      // counts changes of any listener list
+	waits       waits
+	ending      bool
+}
+
+// HostConfig configures NewHost. Events is required.
+type HostConfig struct {
+	Events   *Catalogue
+	Engines  []Engine
+	Members  []*Member // further members of ctx, such as tool or agents
+	Limits   Limits
+	Observer Observer // told of failures and decisions; nil = nobody
+	Now      func() time.Time
+	Thread   ThreadOptions
+}
+
+// Observer is told what the host sees of scripts. Its methods are called on the thread
+// and may not wait.
+type Observer interface {
+	// Failed: something failed where no caller can be told.
+	Failed(Failure)
+	// Decided: a waterfall's outcome was changed by a listener, or a layer failed.
+	Decided(Decision)
+	// Quarantined: the script's listeners fail from now on.
+	Quarantined(in *Instance, reason error)
+	// Rebuilt: the script's VM was replaced after an overrun; owners that hold
+	// registrations of it must replay their creation to it.
+	Rebuilt(in *Instance)
+	// Logged: ctx.log, console or print. Level is "log", "info", "warn", "error" or "debug".
+	Logged(in *Instance, level, text string)
+}
+
+// Failure is one contained failure.
+type Failure struct {
+	Target   Target    // the dispatch, if it was one
+	Event    *Event    // nil outside a dispatch
+	Listener *Listener // nil outside a dispatch
+	Instance *Instance // nil for Go listeners
+	What     string    // outside a dispatch: "timer", "spawn", "effect", ...
+	Err      error
+}
+
+// NewHost returns a host without scripts.
+func NewHost(c HostConfig) *Host {
+	h := &Host{
+		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, now: c.Now,
+		golisteners: map[*Event][]*Listener{}, generations: map[*Generation]struct{}{}, instances: map[*Instance]struct{}{}, waits: waits{},
+	}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	for _, e := range c.Engines {
+		for _, ext := range e.Extensions() {
+			h.engines[ext] = e
+		}
+	}
+	onPanic := c.Thread.OnPanic
+	c.Thread.OnPanic = func(p *PanicError) {
+		if onPanic != nil {
+			onPanic(p)
+		}
+		h.report(Failure{What: "internal", Err: p})
+	}
+	h.Thread = NewThread(c.Thread)
+	h.ctxClass = newCtxClass(c.Members)
+	h.current = h.newGeneration(nil)
+	h.current.refs++
+	return h
+}
+
+// Catalogue is the events that ctx.on knows. Immutable; any goroutine.
+func (h *Host) Catalogue() *Catalogue { return h.catalogue }
+
+// CtxClass describes ctx, for typings. Immutable; any goroutine.
+func (h *Host) CtxClass() *Class { return h.ctxClass }
+
+// Limits are the limits in force. Immutable; any goroutine.
+func (h *Host) Limits() Limits { return h.limits }
+
+// Now is the host's clock. Any goroutine.
+func (h *Host) Now() time.Time { return h.now() }
+
+// Do enters from outside; see Thread.Do.
+func (h *Host) Do(ctx context.Context, fn func()) error { return h.Thread.Do(ctx, fn) }
+
+// EngineFor finds the engine for a file by its ending. Any goroutine.
+func (h *Host) EngineFor(file string) (Engine, error) {
+	ext := filepath.Ext(file)
+	if e := h.engines[ext]; e != nil {
+		return e, nil
+	}
+	var have []string
+	for x := range h.engines {
+		have = append(have, x)
+	}
+	return nil, fmt.Errorf("%s: no script engine for %q files (have %s)", file, ext, strings.Join(have, " "))
+}
+
+// ScriptFile is what Load needs of a script.
+type ScriptFile struct {
+	ID, File, Path, Hash string
+	Layer                Layer
+	Program              Program
+}
+
+// Load runs a script's top level in a new VM, beside what is in force: while loading
+// only registering and reading work. The instance takes part in nothing until a
+// generation contains it; one that is not used must be given to Discard.
+func (h *Host) Load(f ScriptFile) (*Instance, error) {
+	in := &Instance{ID: f.ID, Layer: f.Layer, File: f.File, Path: f.Path, Hash: f.Hash, host: h, program: f.Program, timers: map[*pendingTimer]struct{}{}}
+	in.ctx, in.cancel = context.WithCancelCause(context.Background())
+	in.bg, in.cancelBg = context.WithCancelCause(context.Background())
+	h.instances[in] = struct{}{}
+	if err := in.load(); err != nil {
+		in.dispose()
+		return nil, err
+	}
+	in.state = stateLoaded
+	return in, nil
+}
+
+// Discard disposes an instance that no generation took.
+func (h *Host) Discard(in *Instance) {
+	if in.refs == 0 {
+		in.dispose()
+	}
+}
+
+// Close disposes every script and ends the thread. It is called off the thread, after
+// the agents have been disposed.
+func (h *Host) Close() {
+	_ = h.Thread.Do(context.Background(), func() {
+		h.ending = true
+		for in := range h.instances {
+			in.dispose()
+		}
+	})
+	h.Thread.Close()
+}
+
+func (h *Host) report(f Failure) {
+	if h.observer != nil {
+		h.observer.Failed(f)
+	}
+}
+
+// Report tells the observer of a failure that happened on a script's behalf outside a
+// dispatch.
+func (h *Host) Report(f Failure) { h.report(f) }
+
+func (h *Host) log(in *Instance, level, text string) {
+	if h.observer != nil {
+		h.observer.Logged(in, level, text)
+	}
+}
+
+// Log is what console and print of a binding call.
+func (in *Instance) Log(level, text string) { in.host.log(in, level, text) }
+
+// changed invalidates what generations have cached.
+func (h *Host) changed() { h.version++ }
+
+// quarantine stops a script's listeners from running: each does what a throw would do,
+// until a save or Lift.
+func (h *Host) quarantine(in *Instance, reason error) {
+	if in.quarantine != nil {
+		return
+	}
+	in.quarantine = fmt.Errorf("%w: %s: %w", ErrQuarantined, in.File, reason)
+	if h.observer != nil {
+		h.observer.Quarantined(in, reason)
+	}
+}
+
+// Quarantine puts a script in quarantine by decision of the host's user.
+func (h *Host) Quarantine(in *Instance, reason error) { h.quarantine(in, reason) }
+
+// Lift ends a quarantine: failures count from zero again.
+func (h *Host) Lift(in *Instance) {
+	in.quarantine = nil
+	for _, l := range in.listeners {
+		l.fails, l.skip = 0, false
+	}
+}
+
+func (h *Host) rebuilt(in *Instance) {
+	if h.observer != nil {
+		h.observer.Rebuilt(in)
+	}
+}
