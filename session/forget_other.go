@@ -1,0 +1,6 @@
+//go:build !linux
+
+package session
+
+// Forget does nothing: the system offers no way.
+func (f *osFile) Forget(offset, length int64) {}
