@@ -41,6 +41,7 @@ type Target struct {
 	Step    int
 	CallID  string
 	Only    *Instance     // only this script's listeners; nil = all
+	Except  *Listener     // not this one: it caused what is told
 	Limit   time.Duration // wall time of each awaited listener; 0 = Limits.Wall
 }
 
@@ -60,7 +61,7 @@ func (t *Target) cause() error {
 
 // hears says whether a listener is meant, its filter included.
 func (l *Listener) hears(t *Target, p any) bool {
-	if l.skip || l.Scope != nil && l.Scope != t.Scope || t.Only != nil && l.Instance != t.Only {
+	if l.skip || l == t.Except || l.Scope != nil && l.Scope != t.Scope || t.Only != nil && l.Instance != t.Only {
 		return false
 	}
 	return l.filter == nil || l.filter.match(t, p)

@@ -90,20 +90,30 @@ type Waterfall[P, R any] struct {
 // Rules adapt a waterfall to its event.
 type Rules[P, R any] struct {
 	// Decode reads a script's answer; the default is the strict Decode into an R.
-	Decode func(p P, v Value) (R, error)
+	Decode func(p P, l *Listener, v Value) (R, error)
 	// Next applies what a script gave to next(...) to the payload of the inner layers.
 	// Without it next takes nothing but the payload itself.
-	Next func(p P, v Value) (P, error)
-	// Merge combines a layer's own answer (own, set unless it abstained; ownErr when it
-	// failed) with the inner layers', which it runs by calling inner (again is free).
-	// The default: own failure, else own answer, else inner.
-	Merge func(own R, answered bool, ownErr error, inner func() (R, error)) (R, error)
+	Next func(p P, l *Listener, v Value) (P, error)
+	// Merge combines a layer's own answer with the inner layers'. The default: own
+	// failure, else own answer, else inner.
+	Merge func(Merging[P, R]) (R, error)
 	// Outcome names an answer in the decision record; the default is "answered".
 	Outcome func(R) string
 	// View is what a script sees of an R that next gave it; the default is ValueOf.
 	View func(R) Value
 	// Quarantine is a quarantined script's answer; without it the layer fails.
 	Quarantine func(script string) (R, error)
+}
+
+// Merging is one layer of a waterfall that has settled.
+type Merging[P, R any] struct {
+	Payload  P
+	Listener *Listener
+	Own      R     // its answer, if Answered
+	Answered bool  // false: it abstained, passed the inner result on, or failed
+	Err      error // it failed
+	// Inner runs the inner layers, once; called again it gives the same.
+	Inner func() (R, error)
 }
 
 // NewEmit declares an emit event.
@@ -124,18 +134,18 @@ func NewParallel[P any](name, doc string, s Sample, opts ...Option) Parallel[P] 
 // NewWaterfall declares a waterfall event.
 func NewWaterfall[P, R any](name, doc string, s Sample, rules Rules[P, R], opts ...Option) Waterfall[P, R] {
 	if rules.Decode == nil {
-		rules.Decode = func(_ P, v Value) (R, error) {
+		rules.Decode = func(_ P, _ *Listener, v Value) (R, error) {
 			var r R
 			err := Decode(v, &r)
 			return r, err
 		}
 	}
 	if rules.Merge == nil {
-		rules.Merge = func(own R, answered bool, ownErr error, inner func() (R, error)) (R, error) {
-			if ownErr != nil || answered {
-				return own, ownErr
+		rules.Merge = func(m Merging[P, R]) (R, error) {
+			if m.Err != nil || m.Answered {
+				return m.Own, m.Err
 			}
-			return inner()
+			return m.Inner()
 		}
 	}
 	if rules.Outcome == nil {

@@ -443,6 +443,27 @@ func (t *Thread) Assert() {
 
 func (t *Thread) onThread() bool { return t.owner != 0 && t.owner == goid() }
 
+// Here tells whether the calling goroutine is on a thread, by its stack: entered by Do,
+// Start or a post, and not Away. It costs microseconds, so it is for rare calls that
+// may come from either side, such as cancel. With several hosts in one process it
+// cannot tell their threads apart.
+func Here() bool {
+	pcs := make([]uintptr, 256)
+	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(2, pcs)])
+	for {
+		f, more := frames.Next()
+		switch f.Function {
+		case "dshsh/runtime.(*Thread).Away":
+			return false
+		case "dshsh/runtime.(*Thread).Do", "dshsh/runtime.(*Thread).runPosted", "dshsh/runtime.(*Thread).Start.func1":
+			return true
+		}
+		if !more {
+			return false
+		}
+	}
+}
+
 // goid reads the goroutine's number from its stack header. It costs microseconds.
 func goid() uint64 {
 	var buf [40]byte

@@ -171,7 +171,7 @@ func (run *waterfallRun[P, R]) scriptLayer(i int, l *Listener, p P) (R, error) {
 	}
 	run.layers[place].Outcome = outcome
 	run.layers[place].Ms = float64(time.Since(start).Microseconds()) / 1000
-	return rules.Merge(own, answered, ownErr, inner)
+	return rules.Merge(Merging[P, R]{Payload: p, Listener: l, Own: own, Answered: answered, Err: ownErr, Inner: inner})
 }
 
 // ask calls the listener, waits until it has settled and its next has ended, and reads
@@ -197,7 +197,7 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 				return nil, fmt.Errorf("next: %s takes no changes through next; return them instead", l.Event.Name)
 			}
 			var err error
-			if pp, err = rules.Next(p, c.Args[0]); err != nil {
+			if pp, err = rules.Next(p, l, c.Args[0]); err != nil {
 				return nil, fmt.Errorf("next: %w", err)
 			}
 		}
@@ -231,7 +231,7 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 	if err != nil || abstains(v) || in.called && same(v, in.view) {
 		return own, false, err
 	}
-	own, err = rules.Decode(p, v)
+	own, err = rules.Decode(p, l, v)
 	if err != nil {
 		return own, false, inEvent(fmt.Errorf("the answer does not fit: %w", err), l)
 	}
