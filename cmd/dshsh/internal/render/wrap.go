@@ -1,0 +1,76 @@
+package render
+
+import (
+	"iter"
+	"unicode"
+)
+
+// wrapPoint returns where to break s, one line without colours, so that its first part
+// takes at most width cells: end is the length of the first part, next where the rest
+// begins (behind the spaces at which it was broken). It breaks behind a space if there
+// is one, else beside a wide character, else anywhere between two clusters. For a line
+// that fits, end is len(s).
+func wrapPoint(s string, width int) (end, next int) {
+	if width <= 0 || len(s) <= width && isASCII(s) {
+		return len(s), len(s)
+	}
+	col, i := 0, 0
+	good, goodNext := 0, 0 // the last place where breaking reads well
+	prevWide, prevSpace := false, false
+	for i < len(s) {
+		c, w := Cluster(s[i:])
+		space := c == " "
+		wide := w == 2
+		if i > 0 && !space {
+			if prevSpace || (wide || prevWide) && !closing(c) {
+				good, goodNext = i, i
+			}
+		}
+		if col+w > width && !space {
+			if good > 0 {
+				return trimRight(s[:good]), goodNext
+			}
+			if i == 0 { // one cluster wider than the terminal
+				i = len(c)
+			}
+			return i, i
+		}
+		col += w
+		i += len(c)
+		prevWide, prevSpace = wide, space
+	}
+	return len(s), len(s)
+}
+
+// rows yields the rows that s, one line without colours, is wrapped into; at least one.
+func rows(s string, width int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for {
+			end, next := wrapPoint(s, width)
+			if !yield(s[:end]) || next == len(s) {
+				return
+			}
+			s = s[next:]
+		}
+	}
+}
+
+// closing reports whether the cluster is punctuation that must not begin a line.
+func closing(c string) bool {
+	for _, r := range c {
+		switch r {
+		case '、', '。', '，', '．', '！', '？', '：', '；', '…', 'ー', '～', '・':
+			return true
+		}
+		return unicode.In(r, unicode.Pe, unicode.Pf)
+	}
+	return false
+}
+
+func trimRight(s string) int {
+	n := len(s)
+	for n > 0 && s[n-1] == ' ' {
+		n--
+	}
+	return n
+}
