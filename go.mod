@@ -1,6 +1,8 @@
 module dshsh
 
-go 1.26
+go 1.26.0
+
+require github.com/rogpeppe/go-internal v1.16.0
 
 require (
 	github.com/charmbracelet/colorprofile v0.4.2 // indirect
@@ -26,7 +28,6 @@ require (
 	github.com/mattn/go-runewidth v0.0.23 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/rogpeppe/go-internal v1.16.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/tmaxmax/go-sse v0.12.0 // indirect
@@ -37,5 +38,6 @@ require (
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/term v0.48.0 // indirect
 	golang.org/x/text v0.3.8 // indirect
+	golang.org/x/tools v0.26.0 // indirect
 	pgregory.net/rapid v1.3.0 // indirect
 )
