@@ -18,7 +18,9 @@ type Source struct {
 	Dir  string // absolute script folder, links resolved; require never leaves it. "" = no require
 	Code []byte
 	// Read reads a required file below Dir (absolute path, links resolved) and notes it,
-	// so that a change of it counts as a change of the script. nil = no require.
+	// so that a change of it counts as a change of the script; one that is missing is
+	// noted too, so that its appearing counts. A program gets the same text every time it
+	// asks, also when a VM is rebuilt long after. Any goroutine. nil = no require.
 	Read func(path string) ([]byte, error)
 }
 

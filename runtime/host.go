@@ -134,10 +134,7 @@ type ScriptFile struct {
 // only registering and reading work. The instance takes part in nothing until a
 // generation contains it; one that is not used must be given to Discard.
 func (h *Host) Load(f ScriptFile) (*Instance, error) {
-	in := &Instance{ID: f.ID, Layer: f.Layer, File: f.File, Path: f.Path, Hash: f.Hash, host: h, program: f.Program, timers: map[*pendingTimer]struct{}{}}
-	in.ctx, in.cancel = context.WithCancelCause(context.Background())
-	in.bg, in.cancelBg = context.WithCancelCause(context.Background())
-	h.instances[in] = struct{}{}
+	in := h.newInstance(f)
 	if err := in.load(); err != nil {
 		in.dispose()
 		return nil, err

@@ -30,7 +30,7 @@ type Instance struct {
 	Layer Layer
 	File  string // "guard.js"
 	Path  string // absolute file path; "" for embedded scripts
-	Hash  string // of the source and of all that it required, hex
+	Hash  string // of the source and of all that it required, hex; the loader may set it until activation
 
 	host    *Host
 	program Program
@@ -51,7 +51,7 @@ type Instance struct {
 
 	refs       int // generations and activities that hold it
 	quarantine error
-	off        bool // a stand-in for a script that is not running
+	failed     error // a stand-in's reason: the script that it stands for could not be loaded
 }
 
 type instanceState int
