@@ -16,7 +16,8 @@ type Limits struct {
 	FileBytes int64 // of the file that keeps the whole; default 64 MiB
 }
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults returns the limits with each zero field filled in and the others made sane.
+func (l Limits) WithDefaults() Limits {
 	if l.Bytes <= 0 {
 		l.Bytes = 32 << 10
 	}
@@ -69,7 +70,7 @@ type Output struct {
 
 // NewOutput returns an empty output. open may be nil: what is cut is then lost.
 func NewOutput(limits Limits, open OpenFile) *Output {
-	limits = limits.withDefaults()
+	limits = limits.WithDefaults()
 	// Four times what will be shown: enough to find the ends of long lines in.
 	return &Output{limits: limits, open: open, keep: 4 * limits.Bytes}
 }
@@ -257,7 +258,7 @@ func (v view) fromStart(budget, lineBytes int) (text string, end int64, cut bool
 			}
 			break
 		}
-		s, c := cutLine(line, lineBytes)
+		s, c := CutLine(line, lineBytes)
 		if b.Len()+len(s) > budget {
 			break
 		}
@@ -292,7 +293,7 @@ func (v view) fromEnd(floor int64, budget, lineBytes int) (text string, start in
 			}
 			break
 		}
-		s, c := cutLine(src[i:end], lineBytes)
+		s, c := CutLine(src[i:end], lineBytes)
 		if size+len(s) > budget {
 			break
 		}
@@ -308,8 +309,9 @@ func (v view) fromEnd(floor int64, budget, lineBytes int) (text string, start in
 	return b.String(), at + int64(end), cut
 }
 
-// cutLine cleans a line and cuts it to about limit bytes: its start and its end stay.
-func cutLine(line []byte, limit int) (string, bool) {
+// CutLine makes valid UTF-8 of a line and cuts it to about limit bytes: its start and its end
+// stay, with a mark between them. It reports whether it cut.
+func CutLine(line []byte, limit int) (string, bool) {
 	if len(line) <= limit {
 		if s := clean(line); len(s) <= limit || len(s) <= len(line) {
 			return s, false
