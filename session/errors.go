@@ -88,7 +88,7 @@ func (e *LockedError) Error() string {
 	if e.Holder != nil {
 		who = e.Holder.String()
 	}
-	return fmt.Sprintf("session %s is in use by %s: leave it there, or work on a copy with `dshsh session fork %s` (%s)",
+	return fmt.Sprintf("session %s is in use by %s: end it there, or work on a copy: `dshsh session fork %s` (%s)",
 		e.ID, who, e.ID, e.Path)
 }
 

@@ -12,7 +12,7 @@ import (
 // Problem is one thing that is wrong with a log, at one line. It is immutable.
 type Problem struct {
 	Line    int    `json:"line"`   // from 1; the header is line 1
-	Offset  int64  `json:"offset"` // of the line's first byte in the file
+	Offset  int64  `json:"offset"` // of the line's first byte in the file, -1 where it does not matter
 	Seq     int64  `json:"seq"`    // of the record on that line, -1 where there is none
 	Message string `json:"message"`
 }
@@ -74,18 +74,31 @@ type loaded struct {
 	hasHeader bool
 	records   []Record // all that could be read, in the file's order
 	lines     []int32  // the line of each record; nil while record i is on line i+2, as in every undamaged log
-	offsets   []int64  // likewise nil; else where each record's line begins
 	bad       []Problem
 	report    *Report
-	tornBytes []byte
+	buf       []byte // the file
+	tornBytes []byte // the end of it that is torn
 }
 
-// lineOf returns where record i stands. The offset is computed only in a damaged file.
-func (l *loaded) lineOf(i int) (line int, offset int64) {
+// lineOf returns on which line record i stands.
+func (l *loaded) lineOf(i int) int {
 	if l.lines == nil {
-		return i + 2, -1
+		return i + 2
 	}
-	return int(l.lines[i]), l.offsets[i]
+	return int(l.lines[i])
+}
+
+// offsetOf returns where a line begins. It counts from the file's beginning, so it is for the one line that is named.
+func (l *loaded) offsetOf(line int) int64 {
+	pos := 0
+	for range line - 1 {
+		n := bytes.IndexByte(l.buf[pos:], '\n')
+		if n < 0 {
+			return -1
+		}
+		pos += n + 1
+	}
+	return int64(pos)
 }
 
 // readAll returns the file's bytes in one buffer.
@@ -106,9 +119,9 @@ func readAll(f File) ([]byte, error) {
 }
 
 // load takes a file's bytes apart. It looks at each byte a bounded number of times. The records share buf. It never
-// fails: what is wrong is in the report.
-func load(id, path string, buf []byte) *loaded {
-	l := &loaded{report: &Report{ID: id, Path: path, Bytes: int64(len(buf))}}
+// fails: what is wrong is in the report. parse is parseRecord, or parseQuick for who needs the numbers only.
+func load(id, path string, buf []byte, parse func([]byte, interner) (Record, error)) *loaded {
+	l := &loaded{report: &Report{ID: id, Path: path, Bytes: int64(len(buf))}, buf: buf}
 	rep := l.report
 	pos, line := l.loadHeader(buf)
 
@@ -128,7 +141,7 @@ func load(id, path string, buf []byte) *loaded {
 		at := Problem{Line: line, Offset: int64(pos), Seq: -1}
 		line++
 		pos += n + 1
-		rec, err := parseRecord(text, in)
+		rec, err := parse(text, in)
 		if err != nil {
 			at.Message = err.Error()
 			l.remember()
@@ -160,7 +173,7 @@ func load(id, path string, buf []byte) *loaded {
 		}
 		l.records = append(l.records, rec)
 		if l.lines != nil {
-			l.lines, l.offsets = append(l.lines, int32(at.Line)), append(l.offsets, at.Offset)
+			l.lines = append(l.lines, int32(at.Line))
 		}
 		if len(rep.Problems) == 0 {
 			rep.Whole = len(l.records)
@@ -184,9 +197,9 @@ func (l *loaded) remember() {
 	if l.lines != nil {
 		return
 	}
-	l.lines, l.offsets = make([]int32, len(l.records)), make([]int64, len(l.records))
+	l.lines = make([]int32, len(l.records))
 	for i := range l.records {
-		l.lines[i], l.offsets[i] = int32(i+2), -1
+		l.lines[i] = int32(i + 2)
 	}
 }
 
@@ -250,24 +263,20 @@ func (l *loaded) loadHeader(buf []byte) (pos, line int) {
 	return n + 1, 2
 }
 
-// fold runs a validator over the leading records that are in order, and reports what it refuses. It returns the
-// validator, which then stands behind the last record that it accepted.
+// fold runs a validator over the leading records that are in order, and reports the first that it refuses. What comes
+// behind a hole or a refusal is not judged: the fold knows a history that did not happen.
 func (l *loaded) fold(v Validator) {
 	if v == nil {
 		return
 	}
-	damaged := l.report.Damaged()
-	for i, rec := range l.records {
-		err := v.Check(rec)
-		if err == nil {
-			v.Commit(rec)
-			continue
+	for i, rec := range l.records[:l.report.Whole] {
+		if err := v.Check(rec); err != nil {
+			line := l.lineOf(i)
+			l.report.Whole = i
+			l.report.problem(Problem{Line: line, Offset: l.offsetOf(line), Seq: rec.Seq, Message: fmt.Sprintf("%s: %s", rec.Type, err)})
+			slices.SortStableFunc(l.report.Problems, func(a, b Problem) int { return a.Line - b.Line })
+			return
 		}
-		line, offset := l.lineOf(i)
-		l.report.Whole = min(l.report.Whole, i)
-		l.report.problem(Problem{Line: line, Offset: offset, Seq: rec.Seq, Message: fmt.Sprintf("%s: %s", rec.Type, err)})
-		if damaged {
-			return // what follows is judged by a history with a hole in it
-		}
+		v.Commit(rec)
 	}
 }

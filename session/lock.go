@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"time"
 )
@@ -87,12 +86,9 @@ func (s *Store) lock(f File, id string) error {
 	return fmt.Errorf("session %s: %w", id, err)
 }
 
-// unlock gives the lock up. The description goes first, while nobody else can have written one.
+// unlock gives the lock up. The description goes first, while nobody else can have written one; a leftover does no
+// harm, since the lock is free or its process dead.
 func (s *Store) unlock(f File, id string) error {
-	err := s.fs.Remove(s.holderPath(id))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	_ = err // a leftover is recognised by its dead process, or by the lock being free
+	_ = s.fs.Remove(s.holderPath(id))
 	return f.Unlock()
 }

@@ -152,22 +152,9 @@ func (l *Log) closedError() error {
 
 // append does what Append says, with l.write held.
 func (l *Log) append(e Entry, at int64) (Record, error) {
-	rec := Record{
-		Type: e.Type, Seq: int64(l.Len()), Time: at, Data: e.Data, Ignorable: e.Ignorable,
-		SourceEventSeqs: slices.Clone(e.SourceEventSeqs), // keeps nil apart from empty
-	}
-	if e.SurfaceOp != nil {
-		op := *e.SurfaceOp
-		rec.SurfaceOp = &op
-	}
-	line, err := encode(&rec)
+	rec, line, err := l.prepare(e, int64(l.Len()), at)
 	if err != nil {
-		return Record{}, fmt.Errorf("session %s: record %d (%.80s): %w", l.ID(), rec.Seq, e.Type, err)
-	}
-	if l.validator != nil {
-		if err := l.validator.Check(rec); err != nil {
-			return Record{}, fmt.Errorf("session %s: record %d (%s): %w: %w", l.ID(), rec.Seq, rec.Type, Refused, err)
-		}
+		return Record{}, err
 	}
 	if err := l.put(line); err != nil {
 		return Record{}, fmt.Errorf("session %s: record %d (%s): %w", l.ID(), rec.Seq, rec.Type, err)
@@ -180,6 +167,28 @@ func (l *Log) append(e Entry, at int64) (Record, error) {
 		l.validator.Commit(rec)
 	}
 	return rec, nil
+}
+
+// prepare makes a record and its line, newline included, and asks the validator.
+func (l *Log) prepare(e Entry, seq, at int64) (Record, []byte, error) {
+	rec := Record{
+		Type: e.Type, Seq: seq, Time: at, Data: e.Data, Ignorable: e.Ignorable,
+		SourceEventSeqs: slices.Clone(e.SourceEventSeqs), // keeps nil apart from empty
+	}
+	if e.SurfaceOp != nil {
+		op := *e.SurfaceOp
+		rec.SurfaceOp = &op
+	}
+	line, err := encode(&rec)
+	if err != nil {
+		return Record{}, nil, fmt.Errorf("session %s: record %d (%.80s): %w", l.ID(), seq, e.Type, err)
+	}
+	if l.validator != nil {
+		if err := l.validator.Check(rec); err != nil {
+			return Record{}, nil, fmt.Errorf("session %s: record %d (%s): %w: %w", l.ID(), seq, rec.Type, Refused, err)
+		}
+	}
+	return rec, line, nil
 }
 
 // encode checks a record and returns its line, newline included. The record's data is then a copy of its own.
@@ -220,7 +229,7 @@ func (l *Log) put(line []byte) error {
 	}
 	if err != nil {
 		l.failed = len(line)
-		return fmt.Errorf("%w to %s: %w: make room or mend the disk and try again; the log is whole without it", WriteFailed, l.path, err)
+		return fmt.Errorf("%w to %s: %w: make room or mend the disk and try again; the log is whole without it", WriteFailed, l.path, bare(err))
 	}
 	return nil
 }
@@ -234,18 +243,27 @@ func (l *Log) trim() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %s was removed: `/fork` writes the session to a new file", Changed, l.path)
 	case err != nil:
-		return fmt.Errorf("%w to %s: %w: try again", WriteFailed, l.path, err)
+		return fmt.Errorf("%w to %s: %w: try again", WriteFailed, l.path, bare(err))
 	case have < want || have > want+int64(l.failed):
-		return fmt.Errorf("%w: %s has %d bytes and must have %d: nothing more is written to it; `/fork` writes the session to a new file",
-			Changed, l.path, have, want)
+		return fmt.Errorf("%w: %s has %d bytes and must have %d: nothing more is written to it; "+
+			"`/fork` writes the session to a new file", Changed, l.path, have, want)
 	case have == want:
 		l.failed = 0
 		return nil
 	}
 	if err := l.file.Truncate(want); err != nil {
-		return fmt.Errorf("%w to %s: the rest of an earlier record that failed could not be cut off: %w: try again, or `/fork` writes the session to a new file",
-			WriteFailed, l.path, err)
+		return fmt.Errorf("%w to %s: the rest of an earlier record that failed could not be cut off: %w: try again, "+
+			"or `/fork` writes the session to a new file", WriteFailed, l.path, bare(err))
 	}
 	l.failed = 0
 	return nil
+}
+
+// bare takes the file's name off an error: a log may have been opened under the name that it had while it was made.
+func bare(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		return named.Err
+	}
+	return err
 }

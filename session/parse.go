@@ -202,8 +202,18 @@ func parseStrict(line []byte, in interner) (Record, error) {
 			if value[0] != '[' {
 				return errors.New("it must be an array")
 			}
-			r.SourceEventSeqs = []int64{}
-			return json.Unmarshal(value, &r.SourceEventSeqs)
+			var list []*int64 // pointers show null, which is no number
+			if err := json.Unmarshal(value, &list); err != nil {
+				return err
+			}
+			r.SourceEventSeqs = make([]int64, len(list))
+			for i, seq := range list {
+				if seq == nil {
+					return errors.New("it must hold integers")
+				}
+				r.SourceEventSeqs[i] = *seq
+			}
+			return nil
 		}
 		return errors.New("a record has no such field")
 	})

@@ -16,7 +16,9 @@ const Version = 0
 const EndSeed = "session/end-seed"
 
 // LostRecord is the type of the record that Repair puts in the place of one that is gone, so that the numbers of
-// the others, and what refers to them, stay true. It is ignorable; its data is {line?, reason, type?}.
+// the others, and what refers to them, stay true. It is ignorable; its data is {line?, type?, reason}. It means that
+// anything may have happened at this place: a validator that takes it so, and lets later records pick up the thread
+// (any higher turn number, an end without a beginning), saves what follows from being refused, and so replaced too.
 const LostRecord = "session/lost"
 
 // Header is the first line of a log. It is a value; a Log's own never changes.

@@ -276,7 +276,7 @@ func (s *Store) Read(id string) (Header, []Record, *Report, error) {
 	if err != nil {
 		return Header{}, nil, nil, fmt.Errorf("session %s: %w", id, err)
 	}
-	l := load(id, s.logPath(id), buf)
+	l := load(id, s.logPath(id), buf, parseRecord)
 	l.judge(s.opt.validator())
 	if !l.hasHeader {
 		l.header = s.guessHeader(id, l)
@@ -326,7 +326,7 @@ func (s *Store) Open(id string) (_ *Log, _ *Report, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("session %s: %w", id, err)
 	}
-	l := load(id, s.logPath(id), buf)
+	l := load(id, s.logPath(id), buf, parseRecord)
 	v := s.opt.validator()
 	l.fold(v)
 	if err := l.report.Err(); err != nil {
@@ -354,33 +354,55 @@ func (s *Store) Open(id string) (_ *Log, _ *Report, err error) {
 	return log, l.report, nil
 }
 
-// settle appends what an opened log needs before it goes on: closers and the end of the seed (B211, B197).
+// settle appends what an opened log needs before it goes on: closers and the end of the seed (B211, B197). It is one
+// write, which is there as a whole or can be taken back: half of the closers might not be what closes the rest.
 func (l *Log) settle(rep *Report) error {
 	l.write.Lock()
 	defer l.write.Unlock()
-	before := l.Len()
-	if l.validator != nil {
-		at := l.header.CreatedAt
-		if before > 0 {
-			at = l.records[before-1].Time
-		}
-		for _, e := range l.validator.Closers() {
-			if _, err := l.append(e, at); err != nil {
-				return fmt.Errorf("closing what was left open: %w", err)
-			}
-			rep.Closers++
-		}
-	}
-	l.firstLive = l.Len()
-	if !endsSeeded(l.records) {
-		if _, err := l.append(Entry{Type: EndSeed, Data: json.RawMessage("{}")}, l.opt.Now().UnixMilli()); err != nil {
+	var (
+		batch []Record
+		text  []byte
+		next  = int64(len(l.records))
+	)
+	add := func(e Entry, at int64) error {
+		rec, line, err := l.prepare(e, next+int64(len(batch)), at)
+		if err != nil {
 			return err
 		}
-		rep.EndSeed = true
-	}
-	if l.Len() == before {
+		if l.validator != nil { // early, as each is judged by those before it: if the write fails, the fold is thrown away
+			l.validator.Commit(rec)
+		}
+		batch, text = append(batch, rec), append(text, line...)
 		return nil
 	}
+	if l.validator != nil {
+		at := l.header.CreatedAt
+		if next > 0 {
+			at = l.records[next-1].Time
+		}
+		for _, e := range l.validator.Closers() {
+			if err := add(e, at); err != nil {
+				return fmt.Errorf("closing what was left open: %w", err)
+			}
+		}
+	}
+	rep.Closers = len(batch)
+	l.firstLive = int(next) + len(batch)
+	if rep.EndSeed = len(batch) > 0 || !endsSeeded(l.records); rep.EndSeed {
+		if err := add(Entry{Type: EndSeed, Data: json.RawMessage("{}")}, l.opt.Now().UnixMilli()); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := l.put(text); err != nil {
+		return fmt.Errorf("session %s: closing what was left open: %w", l.ID(), err)
+	}
+	l.recMu.Lock()
+	l.records = append(l.records, batch...)
+	l.size += int64(len(text))
+	l.recMu.Unlock()
 	return l.Sync()
 }
 

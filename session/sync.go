@@ -95,10 +95,10 @@ func (l *Log) afterFailedSync(to place, cause error) error {
 	l.sync.mu.Unlock()
 	same, err := l.compare(from, to)
 	if err == nil && same {
-		return fmt.Errorf("session %s: %w: %s: %w: it holds all records, but they may not survive a power failure: mend the disk, or `/fork` to another one",
-			l.ID(), SyncFailed, l.path, cause)
+		return fmt.Errorf("session %s: %w: %s: %w: it holds all records, but they may not survive a power failure: "+
+			"mend the disk, or `/fork` to another one", l.ID(), SyncFailed, l.path, bare(cause))
 	}
-	lost := fmt.Errorf("session %s: %w: %s: %w", l.ID(), Lost, l.path, errors.Join(cause, err))
+	lost := fmt.Errorf("session %s: %w: %s: %w", l.ID(), Lost, l.path, errors.Join(bare(cause), err))
 	lost = fmt.Errorf("%w: nothing more is written to it; `/fork` writes the session to a new file", lost)
 	l.lost.Store(&lost)
 	return lost
