@@ -126,6 +126,21 @@ func (in *Instance) Invoke(m *Member, self Object, args []Value) (v Value, err e
 	return m.Fn(c)
 }
 
+// Property reads a property on behalf of a script, with the same protection.
+func (in *Instance) Property(m *Member, self Object) (v Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			pe := recovered(p)
+			in.host.report(Failure{Instance: in, Err: pe})
+			v, err = nil, pe
+		}
+	}()
+	if m.GetFor != nil {
+		return m.GetFor(self, in)
+	}
+	return m.Get(self)
+}
+
 // InvokeFunc runs a GoFunc on behalf of a script, with the same protection.
 func (in *Instance) InvokeFunc(f *GoFunc, args []Value) (v Value, err error) {
 	defer func() {

@@ -18,15 +18,17 @@ type Class struct {
 	byName map[string]*Member
 }
 
-// Member is one property or method of a Class. Exactly one of Get and Fn is set.
+// Member is one property or method of a Class. Exactly one of Get, GetFor and Fn is set.
 type Member struct {
 	Name string
 	Doc  string
 	// Signature is how the typings write a method's parameters and result, or a
 	// property's type, in TypeScript's notation.
 	Signature string
-	// Get reads a property of self.
-	Get func(self Object) (Value, error)
+	// Get reads a property of self; GetFor is the same where the answer depends on who
+	// asks. Bindings read properties with Instance.Property.
+	Get    func(self Object) (Value, error)
+	GetFor func(self Object, in *Instance) (Value, error)
 	// Fn is a method; Call.Self is the object.
 	Fn func(*Call) (Value, error)
 	// Waits says that Fn may leave the thread: JavaScript gets a promise (by Start),
@@ -36,6 +38,9 @@ type Member struct {
 	// reads. Everything else throws "not while loading".
 	Load bool
 }
+
+// IsProperty tells a property from a method.
+func (m *Member) IsProperty() bool { return m.Fn == nil }
 
 // Lookup finds a member by name. Lua also asks for the snake_case form of a camelCase
 // name.

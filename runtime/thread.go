@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	goruntime "runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,12 +31,16 @@ type Thread struct {
 	sem chan struct{} // capacity 1; holding its token is owning the thread
 	cur *chain        // the current chain; touched by the owner only
 
-	postMu sync.Mutex // guards posts
-	posts  []func()
+	postMu  sync.Mutex // guards posts
+	posts   []func()
+	pending atomic.Int64 // posted functions that have not begun
+	ready   []func()     // posts taken over by the owner; the owner's
+	head    int          // of ready: the next one
+	posted  chain        // what each of them runs on
 
 	clock clock
 
-	wg     sync.WaitGroup // goroutines begun by Go, Start and Post
+	tasks  tasks // goroutines begun by Go, Start and Post
 	closed chan struct{}
 	once   sync.Once
 
@@ -45,19 +51,7 @@ type Thread struct {
 	// debug makes misuse a panic: Do from on the thread, on-thread calls from off it.
 	// A goroutine id costs microseconds, so only tests set it, before use.
 	debug bool
-	owner uint64 // goroutine id of the owner, kept in debug only
-}
-
-// chain is one goroutine's stack of entries. Used by the owner of the thread only.
-type chain struct {
-	parent *chain        // set while a started chain is attached to who started it
-	back   chan struct{} // closed when a started chain ends or first leaves
-	frames []*Entry
-	noWait int // entries and emits that forbid leaving
-	depth  int // nested dispatches
-	base   int // of depth, what came from the parent
-	hook   *Hook
-	meter  *Meter // innermost
+	owner atomic.Uint64 // goroutine id of the owner, kept in debug only
 }
 
 // ThreadOptions configures NewThread. The zero value is usable.
@@ -113,23 +107,28 @@ func (t *Thread) Do(ctx context.Context, fn func()) (err error) {
 	if err := t.acquire(ctx); err != nil {
 		return err
 	}
-	t.setCurrent(&chain{})
 	defer t.release()
 	defer func() {
 		if v := recover(); v != nil {
 			err = recovered(v)
 		}
 	}()
+	t.drain() // a post that came while the thread changed hands was first
+	t.setCurrent(&chain{})
 	fn()
 	return nil
 }
 
 // Go starts a goroutine that enters as Do does. It may be called from on the thread;
-// fn then runs some time after the caller has given the thread up.
+// fn then runs some time after the caller has given the thread up, in no order among
+// several calls. Where Do would return an error without running fn (ctx ended first, the
+// thread is closed), fn does not run and nobody is told.
 func (t *Thread) Go(ctx context.Context, fn func()) {
-	t.wg.Add(1)
+	if !t.tasks.begin() {
+		return
+	}
 	go func() {
-		defer t.wg.Done()
+		defer t.tasks.end()
 		err := t.Do(ctx, fn)
 		var p *PanicError
 		if errors.As(err, &p) {
@@ -139,17 +138,22 @@ func (t *Thread) Go(ctx context.Context, fn func()) {
 }
 
 // Post has fn run on the thread, on an empty stack, where it may not wait. It never
-// blocks; posted functions run in the order of their posting, before any later Do.
-// Whoever gives the thread up next runs them; if it is free, a goroutine does.
+// blocks; posted functions run in the order of their posting, before any later Do and
+// before a chain that is away comes back. Whoever gives the thread up or gets it next
+// runs them; if it is free, a goroutine does. After Close fn may not run at all.
 func (t *Thread) Post(fn func()) {
 	t.postMu.Lock()
 	t.posts = append(t.posts, fn)
+	t.pending.Add(1)
 	t.postMu.Unlock()
 	select {
 	case t.sem <- struct{}{}:
-		t.wg.Add(1)
+		if !t.tasks.begin() {
+			<-t.sem
+			return
+		}
 		go func() {
-			defer t.wg.Done()
+			defer t.tasks.end()
 			t.release()
 		}()
 	default:
@@ -161,7 +165,7 @@ func (t *Thread) Post(fn func()) {
 // cancelled.
 func (t *Thread) Close() {
 	t.once.Do(func() { close(t.closed) })
-	t.wg.Wait()
+	t.tasks.wait()
 	t.clock.stop()
 }
 
@@ -191,44 +195,48 @@ func (t *Thread) acquire(ctx context.Context) error {
 // release drains the posted functions and gives the thread up. The look at the queue
 // after the token is back closes the gap in which a Post saw the thread still held.
 func (t *Thread) release() {
+	done := false
+	defer func() {
+		if !done {
+			t.release() // a posted function ended this goroutine (runtime.Goexit)
+		}
+	}()
 	for {
 		t.drain()
 		t.setCurrent(nil)
 		<-t.sem
-		if !t.hasPosts() {
-			return
+		if t.pending.Load() == 0 {
+			break
 		}
 		select {
 		case t.sem <- struct{}{}:
+			continue
 		default:
-			return
 		}
+		break
 	}
+	done = true
 }
 
-func (t *Thread) hasPosts() bool {
-	t.postMu.Lock()
-	defer t.postMu.Unlock()
-	return len(t.posts) > 0
-}
-
+// drain runs what has been posted. The owner's chain is not current meanwhile.
 func (t *Thread) drain() {
-	for {
-		t.postMu.Lock()
-		batch := t.posts
-		t.posts = nil
-		t.postMu.Unlock()
-		if len(batch) == 0 {
-			return
+	for t.pending.Load() > 0 {
+		if t.head == len(t.ready) {
+			t.postMu.Lock()
+			t.ready, t.posts, t.head = t.posts, t.ready[:0], 0
+			t.postMu.Unlock()
 		}
-		for _, fn := range batch {
-			t.runPosted(fn)
-		}
+		fn := t.ready[t.head]
+		t.ready[t.head] = nil
+		t.head++
+		t.pending.Add(-1)
+		t.runPosted(fn)
 	}
 }
 
 func (t *Thread) runPosted(fn func()) {
-	t.setCurrent(&chain{noWait: 1})
+	t.posted = chain{noWait: 1}
+	t.setCurrent(&t.posted)
 	defer func() {
 		if v := recover(); v != nil {
 			t.report(recovered(v))
@@ -237,200 +245,23 @@ func (t *Thread) runPosted(fn func()) {
 	fn()
 }
 
+// report tells onPanic. A panic in there has nobody left to be told to.
 func (t *Thread) report(p *PanicError) {
-	if t.onPanic != nil {
-		t.onPanic(p)
+	if t.onPanic == nil {
+		return
 	}
+	defer func() { _ = recover() }()
+	t.onPanic(p)
 }
 
 func (t *Thread) setCurrent(c *chain) {
 	t.cur = c
 	if t.debug {
-		t.owner = 0
+		var id uint64
 		if c != nil {
-			t.owner = goid()
+			id = goid()
 		}
-	}
-}
-
-// Away leaves the thread, runs fn without it and comes back. Where leaving is not
-// allowed it returns ErrCannotWait and does not run fn.
-func (t *Thread) Away(fn func()) error {
-	t.Assert()
-	c := t.cur
-	if c.noWait > 0 {
-		return ErrCannotWait
-	}
-	t.leave(c)
-	defer t.resume(c)
-	fn()
-	return nil
-}
-
-// Wait leaves the thread until ch is closed or yields, the current hook is given up,
-// or one of ctxs ends, and then returns that context's cause. The contexts are asked
-// before anything is left: a cancelled waiter must not let another chain run first.
-func (t *Thread) Wait(ch <-chan struct{}, ctxs ...context.Context) error {
-	t.Assert()
-	if t.cur.hook != nil {
-		ctxs = append(ctxs, t.cur.hook.ctx)
-	}
-	if err := causeOf(ctxs); err != nil {
-		return err
-	}
-	select {
-	case <-ch:
-		return nil
-	default:
-	}
-	var err error
-	if aerr := t.Away(func() { err = waitAny(ch, ctxs) }); aerr != nil {
-		return aerr
-	}
-	return err
-}
-
-// Sleep waits for d, or less if the current hook or one of ctxs ends.
-func (t *Thread) Sleep(d time.Duration, ctxs ...context.Context) error {
-	t.Assert()
-	if t.cur.noWait > 0 {
-		return ErrCannotWait
-	}
-	if t.cur.hook != nil {
-		ctxs = append(ctxs, t.cur.hook.ctx)
-	}
-	if err := causeOf(ctxs); err != nil {
-		return err
-	}
-	ch := make(chan struct{})
-	timer := time.AfterFunc(d, func() { close(ch) })
-	defer timer.Stop()
-	return t.Wait(ch, ctxs...)
-}
-
-func causeOf(ctxs []context.Context) error {
-	for _, ctx := range ctxs {
-		if ctx != nil && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// waitAny blocks until ch yields or a context ends. Three contexts are enough for
-// every caller (own, hook, VM); more would be dropped, so it refuses them loudly.
-func waitAny(ch <-chan struct{}, ctxs []context.Context) error {
-	var done [3]<-chan struct{}
-	n := 0
-	for _, ctx := range ctxs {
-		if ctx == nil || ctx.Done() == nil {
-			continue
-		}
-		if n == len(done) {
-			panic("runtime: Wait takes at most three contexts")
-		}
-		done[n] = ctx.Done()
-		n++
-	}
-	select {
-	case <-ch:
-		return nil
-	case <-done[0]:
-	case <-done[1]:
-	case <-done[2]:
-	}
-	return causeOf(ctxs)
-}
-
-// CanWait reports whether the current chain may leave the thread.
-func (t *Thread) CanWait() bool { t.Assert(); return t.cur.noWait == 0 }
-
-// Start runs fn at once on a goroutine of its own, as a chain that may wait even where
-// the caller may not, and returns when fn ends or first leaves the thread. It is how
-// JavaScript calls whatever may wait: control comes back with no frame out of order,
-// and fn goes on when the thread is free. The current hook, and while it is attached
-// the dispatch depth, go with it.
-func (t *Thread) Start(fn func()) {
-	t.Assert()
-	p := t.cur
-	p.saveFrames()
-	t.clock.switchTo(nil)
-	c := &chain{parent: p, back: make(chan struct{}), hook: p.hook, depth: p.depth, base: p.depth}
-	t.wg.Add(1)
-	go func() {
-		defer t.wg.Done()
-		t.setCurrent(c)
-		defer t.endStarted(c)
-		defer func() {
-			if v := recover(); v != nil {
-				t.report(recovered(v))
-			}
-		}()
-		fn()
-	}()
-	<-c.back
-	if t.debug {
-		t.owner = goid()
-	}
-}
-
-func (t *Thread) endStarted(c *chain) {
-	if c.parent != nil {
-		t.handBack(c)
-		return
-	}
-	t.release()
-}
-
-// handBack gives the thread from an attached chain to the one that started it.
-func (t *Thread) handBack(c *chain) {
-	p := c.parent
-	c.parent = nil
-	c.depth -= c.base
-	c.base = 0
-	p.restoreFrames()
-	t.cur = p
-	t.clock.switchTo(p.meter)
-	close(c.back)
-}
-
-func (t *Thread) leave(c *chain) {
-	c.saveFrames()
-	t.clock.switchTo(nil)
-	if c.parent != nil {
-		t.handBack(c)
-		return
-	}
-	t.release()
-}
-
-func (t *Thread) resume(c *chain) {
-	select {
-	case t.sem <- struct{}{}:
-	default:
-		// Waiting for the thread is nobody's fault: it stops the hook's wall clock.
-		c.hook.pause()
-		t.sem <- struct{}{}
-		c.hook.unpause()
-	}
-	t.setCurrent(c)
-	c.restoreFrames()
-	t.clock.switchTo(c.meter)
-}
-
-func (c *chain) saveFrames() {
-	for i := len(c.frames) - 1; i >= 0; i-- {
-		if f := c.frames[i]; f.Save != nil {
-			f.Save()
-		}
-	}
-}
-
-func (c *chain) restoreFrames() {
-	for _, f := range c.frames {
-		if f.Restore != nil {
-			f.Restore()
-		}
+		t.owner.Store(id)
 	}
 }
 
@@ -441,28 +272,46 @@ func (t *Thread) Assert() {
 	}
 }
 
-func (t *Thread) onThread() bool { return t.owner != 0 && t.owner == goid() }
+func (t *Thread) onThread() bool {
+	id := t.owner.Load()
+	return id != 0 && id == goid()
+}
 
 // Here tells whether the calling goroutine is on a thread, by its stack: entered by Do,
 // Start or a post, and not Away. It costs microseconds, so it is for rare calls that
 // may come from either side, such as cancel. With several hosts in one process it
 // cannot tell their threads apart.
 func Here() bool {
-	pcs := make([]uintptr, 256)
-	frames := goruntime.CallersFrames(pcs[:goruntime.Callers(2, pcs)])
-	for {
-		f, more := frames.Next()
-		switch f.Function {
-		case "dshsh/runtime.(*Thread).Away":
-			return false
-		case "dshsh/runtime.(*Thread).Do", "dshsh/runtime.(*Thread).runPosted", "dshsh/runtime.(*Thread).Start.func1":
-			return true
+	var pcs [128]uintptr
+	for skip := 2; ; {
+		n := goruntime.Callers(skip, pcs[:])
+		frames := goruntime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f goruntime.Frame
+			f, more = frames.Next()
+			skip++
+			switch f.Function {
+			case placeAway:
+				return false
+			case placeDo, placePosted, placeStarted:
+				return true
+			}
 		}
-		if !more {
+		if n < len(pcs) {
 			return false
 		}
 	}
 }
+
+// Where the stack says that the thread was taken and left.
+var (
+	placeAway    = funcName((*Thread).Away)
+	placeDo      = funcName((*Thread).Do)
+	placePosted  = funcName((*Thread).runPosted)
+	placeStarted = funcName((*Thread).runStarted)
+)
+
+func funcName(fn any) string { return goruntime.FuncForPC(reflect.ValueOf(fn).Pointer()).Name() }
 
 // goid reads the goroutine's number from its stack header. It costs microseconds.
 func goid() uint64 {
@@ -476,40 +325,4 @@ func goid() uint64 {
 		id = id*10 + uint64(b-'0')
 	}
 	return id
-}
-
-// Nested dispatches are capped so that an event that causes itself ends with one
-// visible error instead of the stack.
-const maxDepth = 32
-
-// ErrTooDeep is what a dispatch nested more than 32 deep fails with.
-var ErrTooDeep = errors.New("more than 32 events are nested in each other: a listener causes its own event")
-
-// nest begins a dispatch; atomic forbids waiting until the matching unnest.
-func (t *Thread) nest(atomic bool) error {
-	c := t.cur
-	if c.depth >= maxDepth {
-		return ErrTooDeep
-	}
-	c.depth++
-	if atomic {
-		c.noWait++
-	}
-	return nil
-}
-
-func (t *Thread) unnest(atomic bool) {
-	t.cur.depth--
-	if atomic {
-		t.cur.noWait--
-	}
-}
-
-// Atomic runs fn where nothing may wait, as inside an emit.
-func (t *Thread) Atomic(fn func()) {
-	t.Assert()
-	c := t.cur
-	c.noWait++
-	defer func() { c.noWait-- }()
-	fn()
 }
