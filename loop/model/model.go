@@ -160,6 +160,7 @@ const (
 	CodeQuota             = "QUOTA"
 	CodeContextWindow     = "CONTEXT_WINDOW_EXCEEDED"
 	CodeInvalidCredential = "INVALID_CREDENTIAL"
+	CodeContentFilter     = "CONTENT_FILTER" // the service refused or cut the reply for its content; a retry is in vain
 )
 
 // Failure is how a model call failed, as the log records it. It is an error, so a

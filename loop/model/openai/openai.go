@@ -1,0 +1,276 @@
+// Package openai is the provider for every service that speaks OpenAI's Chat
+// Completions: OpenAI itself, DeepSeek (see DeepSeek), Ollama, llama.cpp, vLLM and many
+// more. It streams over net/http, with a small typed client of its own.
+//
+// What it holds to, since services differ in all of this:
+//
+//   - A reply is whole when a finish_reason came, with or without [DONE] after it. A
+//     stream that ends in any other way is a failure with code TRANSPORT, which says
+//     whether the server ended it in an orderly way or the link broke. A frame that is
+//     an error, inside a reply that began with 200, is a failure, too.
+//   - finish_reason length ends with max-tokens; the Assembler then drops tool calls.
+//     content_filter is a failure with code CONTENT_FILTER, also after half a reply.
+//   - The arguments of a tool call are passed on as the model wrote them, even when they
+//     are not whole JSON though the service says tool_calls: they are not repaired, and
+//     as no tool accepts them the model gets an error result and can try again. In later
+//     requests such arguments are wrapped, {"invalid_arguments": "..."}, because some
+//     services refuse a history that holds them. Only escapes of unpaired surrogates are
+//     replaced.
+//   - Silence: see the timeouts of Options.
+//   - Usage is asked for; where a service refuses to be asked, the call is repeated
+//     without, and later calls do not ask.
+//   - An empty reply is a failure with code EMPTY_RESPONSE, except after tool results,
+//     where it says that there is nothing to add.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"dshsh/loop/model"
+	"dshsh/loop/model/internal/wire"
+)
+
+// Defaults of Options.
+const (
+	DefaultBaseURL          = "https://api.openai.com/v1"
+	DefaultFirstByteTimeout = 10 * time.Minute
+	DefaultIdleTimeout      = 2 * time.Minute
+	DefaultStallTimeout     = 10 * time.Minute
+)
+
+// Options are what a Provider is made from. The zero value of each field is its default.
+type Options struct {
+	// Name is what Config.Provider selects the provider by; "openai" by default.
+	Name string
+	// BaseURL is the address in front of /chat/completions, DefaultBaseURL by default.
+	// One that ends in /chat/completions is taken as it is; a query is kept.
+	BaseURL string
+	// APIKey is sent as a bearer token; without one no Authorization header is sent, as
+	// local servers like it. It never appears in a failure.
+	APIKey string
+	// KeyHint tells in failures where the key is set; "OPENAI_API_KEY" by default.
+	KeyHint string
+	// Headers are added to each request.
+	Headers map[string]string
+	// HTTPClient makes the calls. By default the provider has one with a connection pool
+	// of its own and the proxies of the environment. It should have no Timeout, which
+	// would bound whole replies. Redirects are not followed unless it says how.
+	HTTPClient *http.Client
+
+	// FirstByteTimeout bounds the wait for the first frame of the reply, whatever
+	// comments a busy server sends meanwhile; DefaultFirstByteTimeout if 0, no limit if
+	// negative, as for the next two. Ending in one of them has code TIMEOUT.
+	FirstByteTimeout time.Duration
+	// IdleTimeout bounds the silence within a reply. Comments count as life.
+	IdleTimeout time.Duration
+	// StallTimeout bounds the wait for the next frame within a reply while only
+	// comments come.
+	StallTimeout time.Duration
+
+	// ReplayReasoning sends the reasoning of assistant messages back in later requests,
+	// as reasoning_content. Services that reason between tool calls want it (DeepSeek
+	// refuses the next request without); others ignore or refuse the field.
+	ReplayReasoning bool
+	// Info tells what is known of a model; by default a short list of well-known ones.
+	Info func(model string) model.Info
+}
+
+// Provider speaks to one service. Its methods may be called from any goroutine.
+type Provider struct {
+	options  Options // immutable
+	client   *http.Client
+	endpoint string
+	service  wire.Service
+	limits   wire.Limits
+	badURL   error // what is wrong with BaseURL; every call then fails with it
+	deepseek bool  // DeepSeek's switch for thinking is spoken
+
+	// What the service turned out not to take; learnt from its refusals.
+	noUsage         atomic.Bool // stream_options
+	completionLimit atomic.Bool // max_tokens: it wants max_completion_tokens
+}
+
+var _ model.Provider = (*Provider)(nil)
+
+// New returns a provider for the service at o.BaseURL. It does no I/O and cannot fail; a
+// base URL that is none is reported by the first call.
+func New(o Options) *Provider {
+	o.Name = or(o.Name, "openai")
+	o.BaseURL = or(o.BaseURL, DefaultBaseURL)
+	o.KeyHint = or(o.KeyHint, "OPENAI_API_KEY")
+	o.APIKey = strings.TrimSpace(o.APIKey)
+	o.Headers = maps.Clone(o.Headers)
+	if o.Info == nil {
+		o.Info = knownModel
+	}
+	p := &Provider{options: o, limits: wire.Limits{
+		FirstByte: limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
+		Idle:      limit(o.IdleTimeout, DefaultIdleTimeout),
+		Stall:     limit(o.StallTimeout, DefaultStallTimeout),
+	}}
+	p.endpoint, p.service.Host, p.badURL = endpoint(o.BaseURL)
+	p.service.Key, p.service.KeyHint = o.APIKey, o.KeyHint
+	if o.HTTPClient == nil {
+		p.client = wire.NoRedirect(&http.Client{Transport: wire.Transport()})
+	} else {
+		p.client = wire.NoRedirect(o.HTTPClient)
+	}
+	return p
+}
+
+// DeepSeek returns a provider for DeepSeek's own service: New with its address and name
+// as defaults, reasoning sent back, and the reasoning effort "none" turning thinking
+// off.
+func DeepSeek(o Options) *Provider {
+	o.Name = or(o.Name, "deepseek")
+	o.BaseURL = or(o.BaseURL, "https://api.deepseek.com")
+	o.KeyHint = or(o.KeyHint, "DEEPSEEK_API_KEY")
+	o.ReplayReasoning = true
+	p := New(o)
+	p.deepseek = true
+	return p
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+func limit(d, otherwise time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return otherwise
+	case d < 0:
+		return 0
+	}
+	return d
+}
+
+// endpoint returns the address to post to and its host for messages.
+func endpoint(base string) (address, host string, err error) {
+	u, err := url.Parse(strings.TrimSpace(base))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		// Without the address itself, which may hold a password.
+		return "", "", fmt.Errorf("the base URL is not an http or https address such as %s; correct it in the configuration or with --base-url", DefaultBaseURL)
+	}
+	const path = "/chat/completions"
+	if !strings.HasSuffix(u.Path, path) {
+		u = u.JoinPath(path)
+	}
+	return u.String(), u.Host, nil
+}
+
+// Name implements model.Provider.
+func (p *Provider) Name() string { return p.options.Name }
+
+// Info implements model.Provider.
+func (p *Provider) Info(name string) model.Info { return p.options.Info(name) }
+
+// CloseIdleConnections closes the connections that wait for the next call. The provider
+// stays usable.
+func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }
+
+// Stream implements model.Provider: it returns when the headers of a success are here.
+// The error is a *model.Failure.
+func (p *Provider) Stream(ctx context.Context, req *model.Request) (model.Stream, error) {
+	if p.badURL != nil {
+		return nil, model.Failf(model.CodeUnknown, "provider %s: %w", p.options.Name, p.badURL)
+	}
+	for {
+		form := p.form()
+		body, err := p.encode(req, form)
+		if err != nil {
+			return nil, model.Failf(model.CodeUnknown, "provider %s: the request cannot be written as JSON: %w", p.options.Name, err)
+		}
+		resp, err := p.post(ctx, body)
+		if err != nil {
+			return nil, err
+		}
+		if resp.Status >= 200 && resp.Status < 300 {
+			return newStream(resp, req), nil
+		}
+		failure, said := resp.StatusFailure(req.Model)
+		// Each round learns something that stays learnt, so this ends.
+		if !p.learn(form, req, resp.Status, said) {
+			return nil, failure
+		}
+	}
+}
+
+func (p *Provider) post(ctx context.Context, body []byte) (*wire.Response, error) {
+	req, err := http.NewRequest(http.MethodPost, p.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, model.Failf(model.CodeUnknown, "provider %s: %w", p.options.Name, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	req.Header.Set("User-Agent", "dshsh")
+	if p.options.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+p.options.APIKey)
+	}
+	for k, v := range p.options.Headers {
+		req.Header.Set(k, v)
+	}
+	// Present but empty, it is not sent, and tells the transport that the call may be
+	// repeated if a connection that was kept open proves dead before any answer.
+	req.Header["Idempotency-Key"] = []string{}
+	return wire.Send(ctx, p.client, req, p.service, p.limits)
+}
+
+// form is how a request is put, as far as services differ. It is immutable.
+type form struct{ noUsage, completionLimit bool }
+
+func (p *Provider) form() form {
+	return form{noUsage: p.noUsage.Load(), completionLimit: p.completionLimit.Load()}
+}
+
+// learn reports whether the refusal is one of a field that can be put another way, and
+// remembers it.
+func (p *Provider) learn(sent form, req *model.Request, status int, said []byte) bool {
+	if status != http.StatusBadRequest && status != http.StatusUnprocessableEntity {
+		return false
+	}
+	if !sent.noUsage && (bytes.Contains(said, []byte("stream_options")) || bytes.Contains(said, []byte("include_usage"))) {
+		p.noUsage.Store(true)
+		return true
+	}
+	if !sent.completionLimit && req.MaxTokens > 0 && bytes.Contains(said, []byte("max_completion_tokens")) {
+		p.completionLimit.Store(true)
+		return true
+	}
+	return false
+}
+
+// knownModel gives the context windows that the makers publish. It is a convenience for
+// the display of how full the context is; the longest prefix decides.
+func knownModel(name string) model.Info {
+	best := ""
+	for prefix := range windows {
+		if strings.HasPrefix(name, prefix) && len(prefix) > len(best) {
+			best = prefix
+		}
+	}
+	return model.Info{ContextWindow: windows[best]}
+}
+
+var windows = map[string]int{
+	"deepseek-v4":       1_000_000,
+	"deepseek-chat":     128_000,
+	"deepseek-reasoner": 128_000,
+	"gpt-4o":            128_000,
+	"gpt-4.1":           1_047_576,
+	"gpt-5":             400_000,
+	"o1":                200_000,
+	"o3":                200_000,
+	"o4-mini":           200_000,
+}

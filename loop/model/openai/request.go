@@ -1,0 +1,280 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"dshsh/loop/model"
+)
+
+// The request, as it goes over the wire.
+type (
+	wireRequest struct {
+		Model               string         `json:"model"`
+		Messages            []wireMessage  `json:"messages"`
+		Tools               []wireTool     `json:"tools,omitempty"`
+		Stream              bool           `json:"stream"`
+		StreamOptions       *streamOptions `json:"stream_options,omitempty"`
+		MaxTokens           int            `json:"max_tokens,omitempty"`
+		MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+		Temperature         *float64       `json:"temperature,omitempty"`
+		Stop                []string       `json:"stop,omitempty"`
+		ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
+		Thinking            *thinking      `json:"thinking,omitempty"`
+	}
+	streamOptions struct {
+		IncludeUsage bool `json:"include_usage"`
+	}
+	thinking struct {
+		Type string `json:"type"`
+	}
+	wireMessage struct {
+		Role             string         `json:"role"`
+		Content          any            `json:"content"` // string or []wirePart
+		ReasoningContent *string        `json:"reasoning_content,omitempty"`
+		ToolCalls        []wireToolCall `json:"tool_calls,omitempty"`
+		ToolCallID       string         `json:"tool_call_id,omitempty"`
+	}
+	wirePart struct {
+		Type     string     `json:"type"`
+		Text     string     `json:"text,omitempty"`
+		ImageURL *wireImage `json:"image_url,omitempty"`
+	}
+	wireImage struct {
+		URL string `json:"url"`
+	}
+	wireToolCall struct {
+		ID       string       `json:"id"`
+		Type     string       `json:"type"`
+		Function wireFunction `json:"function"`
+	}
+	wireFunction struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	}
+	wireTool struct {
+		Type     string       `json:"type"`
+		Function wireToolSpec `json:"function"`
+	}
+	wireToolSpec struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters"`
+	}
+)
+
+// encode returns the body of a call. The same request always gives the same bytes, and a
+// longer conversation begins with the bytes of the shorter, which is what prompt caches
+// look for.
+func (p *Provider) encode(req *model.Request, f form) ([]byte, error) {
+	w := wireRequest{
+		Model:           req.Model,
+		Messages:        p.messages(req),
+		Stream:          true,
+		Temperature:     req.Temperature,
+		Stop:            req.Stop,
+		ReasoningEffort: req.ReasoningEffort,
+	}
+	if !f.noUsage {
+		w.StreamOptions = &streamOptions{IncludeUsage: true}
+	}
+	if f.completionLimit {
+		w.MaxCompletionTokens = req.MaxTokens
+	} else {
+		w.MaxTokens = req.MaxTokens
+	}
+	if p.deepseek && req.ReasoningEffort == "none" {
+		w.ReasoningEffort, w.Thinking = "", &thinking{Type: "disabled"}
+	}
+	for _, t := range req.Tools {
+		spec := wireToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
+		if len(spec.Parameters) == 0 {
+			spec.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
+		}
+		w.Tools = append(w.Tools, wireTool{Type: "function", Function: spec})
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(w); err != nil {
+		return nil, err
+	}
+	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// messages maps the conversation. Services refuse one in which a tool call lacks its
+// result, or a result stands anywhere but behind its call; a log can hold both (a turn
+// that was cut short, a note between a call and its result, a compaction). So the
+// results are put right behind their calls, in the calls' order; a call without a result
+// gets one that says so, and a result without a call becomes a user's text.
+func (p *Provider) messages(req *model.Request) []wireMessage {
+	out := make([]wireMessage, 0, len(req.Messages)+1)
+	if req.System != "" {
+		out = append(out, wireMessage{Role: model.RoleSystem, Content: req.System})
+	}
+	taken := map[*model.Block]bool{} // results that stand behind their call already
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		switch m.Role {
+		case model.RoleAssistant:
+			a, empty := p.assistant(m)
+			if empty {
+				continue
+			}
+			out = append(out, a)
+			for _, call := range m.ToolCalls() {
+				content := "(no result: the call was not run to its end)"
+				if r := resultOf(req.Messages[i+1:], call.ID, taken); r != nil {
+					taken[r] = true
+					content = resultText(r)
+				}
+				out = append(out, wireMessage{Role: "tool", ToolCallID: call.ID, Content: content})
+			}
+		case model.RoleSystem:
+			out = append(out, wireMessage{Role: model.RoleSystem, Content: join(m.Content)})
+		default:
+			if content := userContent(m.Content, taken); content != nil {
+				out = append(out, wireMessage{Role: model.RoleUser, Content: content})
+			}
+		}
+	}
+	return out
+}
+
+// resultOf finds the result of a call before the next assistant message.
+func resultOf(messages []model.Message, id string, taken map[*model.Block]bool) *model.Block {
+	for i := range messages {
+		m := &messages[i]
+		if m.Role == model.RoleAssistant {
+			return nil
+		}
+		for j := range m.Content {
+			b := &m.Content[j]
+			if b.Type == model.BlockToolResult && b.ToolCallID == id && !taken[b] {
+				return b
+			}
+		}
+	}
+	return nil
+}
+
+// resultText is what the model reads of a result; an error is told by its own text.
+func resultText(r *model.Block) string {
+	if s := join(r.Content); strings.TrimSpace(s) != "" {
+		return s
+	}
+	if r.IsError {
+		return "(error without a message)"
+	}
+	return "(no output)"
+}
+
+// join returns the text of blocks, images named.
+func join(blocks []model.Block) string {
+	var parts []string
+	for _, b := range blocks {
+		switch b.Type {
+		case model.BlockText:
+			parts = append(parts, b.Text)
+		case model.BlockImage:
+			parts = append(parts, "(an image that this model was not sent)")
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// userContent maps a user message: a string, or a list of parts if there are images, or
+// nil if nothing is left of it.
+func userContent(blocks []model.Block, taken map[*model.Block]bool) any {
+	var parts []wirePart
+	images := false
+	for i := range blocks {
+		b := &blocks[i]
+		switch {
+		case b.Type == model.BlockText && b.Text != "":
+			parts = append(parts, wirePart{Type: "text", Text: b.Text})
+		case b.Type == model.BlockToolResult && !taken[b]:
+			parts = append(parts, wirePart{Type: "text", Text: "Result of an earlier tool call:\n" + resultText(b)})
+		case b.Type == model.BlockImage:
+			var image wireImage
+			if json.Unmarshal(b.Attachment, &image) == nil && image.URL != "" {
+				parts = append(parts, wirePart{Type: "image_url", ImageURL: &image})
+				images = true
+			} else {
+				parts = append(parts, wirePart{Type: "text", Text: "(an image that cannot be sent)"})
+			}
+		}
+	}
+	switch {
+	case len(parts) == 0:
+		return nil
+	case images:
+		return parts
+	}
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		texts[i] = part.Text
+	}
+	return strings.Join(texts, "\n\n")
+}
+
+// assistant maps an assistant message; empty says that there is nothing to send.
+func (p *Provider) assistant(m *model.Message) (w wireMessage, empty bool) {
+	var text, reasoning strings.Builder
+	w.Role = model.RoleAssistant
+	for _, b := range m.Content {
+		switch b.Type {
+		case model.BlockText:
+			text.WriteString(b.Text)
+		case model.BlockReasoning:
+			reasoning.WriteString(b.Text)
+		case model.BlockToolCall:
+			w.ToolCalls = append(w.ToolCalls, wireToolCall{
+				ID: b.ID, Type: "function",
+				Function: wireFunction{Name: functionName(b.Name), Arguments: arguments(b.Arguments)},
+			})
+		}
+	}
+	// Not null beside tool calls: templates of local servers cannot do with it.
+	w.Content = text.String()
+	if p.options.ReplayReasoning {
+		// On every assistant message, if need be empty: DeepSeek refuses a request that
+		// lacks it behind a tool call, also where it reasoned nothing itself or another
+		// model wrote the message, and ignores it elsewhere.
+		r := reasoning.String()
+		w.ReasoningContent = &r
+	}
+	return w, text.Len() == 0 && len(w.ToolCalls) == 0
+}
+
+// arguments returns what is sent of the arguments of an earlier call. Services parse
+// them, so what is not a JSON object is wrapped into one.
+func arguments(raw string) string {
+	raw = model.ScrubJSON(raw)
+	trimmed := strings.TrimSpace(raw)
+	if trimmed == "" {
+		return "{}"
+	}
+	if trimmed[0] == '{' && json.Valid([]byte(raw)) {
+		return raw
+	}
+	wrapped, _ := json.Marshal(map[string]string{"invalid_arguments": raw}) // a string always marshals
+	return string(wrapped)
+}
+
+// functionName returns a name that services accept in a history: a model can ask for a
+// tool of any name, and that must not make every later request fail.
+func functionName(name string) string {
+	valid := func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}
+	if name = strings.Map(valid, name); name == "" {
+		return "unnamed"
+	}
+	return name[:min(len(name), 64)]
+}
