@@ -1,0 +1,415 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"dshsh/loop/model"
+	"dshsh/loop/tool"
+	"dshsh/runtime"
+	"dshsh/session"
+)
+
+// Statuses of an agent. Maintenance counts as idle.
+const (
+	StatusIdle    = "idle"
+	StatusRunning = "running"
+)
+
+// Options are what an agent is created with.
+type Options struct {
+	Provider  string `json:"provider,omitempty"`
+	Model     string `json:"model,omitempty"`
+	MaxTokens int    `json:"maxTokens,omitempty"`
+}
+
+// CancelOptions adjust Cancel.
+type CancelOptions struct {
+	KeepInbox bool `json:"keepInbox,omitempty"` // park what is queued instead of dropping it
+}
+
+// Agent is the handle on one agent. All methods are called on the host thread (Host.Do
+// from outside), except ID and Cancel, which any goroutine may call.
+type Agent interface {
+	runtime.Object
+	// ID is the session's id.
+	ID() string
+	Options() Options
+	Session() *Session
+	Inbox() *Inbox
+	// Status is idle or running.
+	Status() string
+	// Send queues a message; target is NextTurn or NextStep; wakeup starts a turn when the
+	// agent is idle: when it returns, status is running, turn/start is logged and the
+	// message is claimed. An error means that nothing was queued.
+	Send(m model.Message, target string, wakeup bool) error
+	// Followup queues a prompt for a turn of its own.
+	Followup(m model.Message) error
+	// Steer hands a message to the next step of the running turn, or starts one.
+	Steer(m model.Message) error
+	// Inject adds context to the next step without waking the agent.
+	Inject(m model.Message) error
+	// Cancel drops what is queued, unless KeepInbox, and aborts the turn. The first cause
+	// wins. It never waits for a script.
+	Cancel(cause Cause, o CancelOptions)
+	// WhenIdle waits until no turn and no maintenance runs and nothing that was sent
+	// meanwhile is about to. It fails where waiting is not possible or could never end.
+	WhenIdle(ctx context.Context) error
+	// RunMaintenance runs task as the agent's only activity; status stays idle. It fails
+	// at once when the agent is busy.
+	RunMaintenance(task func(ctx context.Context) error) error
+	// Use gives the agent a tool of its own, in front of the host's of that name.
+	Use(t tool.Tool) error
+	// SetModel switches the model for the following requests.
+	SetModel(provider, model string)
+	// Dispose cancels the turn, waits for it, and ends the agent.
+	Dispose() error
+}
+
+// UserMessage is a message from the person.
+func UserMessage(text string) model.Message {
+	return model.Message{Role: model.RoleUser, Content: []model.Block{model.Text(text)}, Source: model.Source{Kind: model.SourceUser}}
+}
+
+// agent implements Agent. Used on the host thread, except id and the atomics.
+type agent struct {
+	h       *Host
+	id      string
+	opts    Options
+	log     *session.Log
+	session *Session
+
+	inbox    inbox
+	arrivals atomic.Uint64 // numbers pending messages
+	status   string
+	act      *activity                // a turn or maintenance in progress, or about to begin
+	mark     atomic.Pointer[activity] // act, for Cancel from other goroutines
+	latched  bool                     // a waking send waits for the present activity to end
+	idle     chan struct{}            // closed when idle is reached; nil when nobody waits
+	lastTurn int
+	lastStep int // of lastTurn
+	history  history
+	header   headerState
+	started  chan struct{} // closed when agent/session-start is over
+	greeted  map[*runtime.Instance]bool
+	tools    map[string]*nativeTool
+	scripted int // turns in a row that only scripts began
+	ids      int
+
+	disposing chan struct{} // closed when disposal is complete; nil before it begins
+	gone      bool
+}
+
+// activity is a turn or a maintenance task: what a cancel aborts. Its context ends with
+// a *Cause. cancel may be called by any goroutine; the rest is used on the thread.
+type activity struct {
+	ctx         context.Context
+	cancel      context.CancelCauseFunc
+	signal      *runtime.Signal
+	gen         *runtime.Generation
+	maintenance bool
+	decided     bool // the outcome is decided: waking input now belongs to what follows
+
+	turn     int // 0 until turn/start
+	step     int // last step opened
+	stepOpen bool
+	batch    []model.Message // claimed for the first step
+}
+
+func (a *agent) newActivity() *activity {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	act := &activity{ctx: ctx, cancel: cancel, gen: a.h.Current().Hold()}
+	act.signal = runtime.NewSignal(ctx, func(err error) runtime.Value {
+		var c *Cause
+		if errors.As(err, &c) {
+			return runtime.ValueOf(c)
+		}
+		return runtime.Message(err)
+	})
+	a.act = act
+	a.mark.Store(act)
+	return act
+}
+
+func (act *activity) aborted() bool { return act.ctx.Err() != nil }
+
+// cause is why the activity was cancelled, or nil.
+func (act *activity) cause() *Cause {
+	var c *Cause
+	if errors.As(context.Cause(act.ctx), &c) {
+		return c
+	}
+	return nil
+}
+
+// target addresses a dispatch to this agent, with the generation that its activity holds.
+func (a *agent) target() runtime.Target {
+	t := runtime.Target{Scope: a, AgentID: a.id}
+	if a.act != nil {
+		t.Gen, t.Turn, t.Step = a.act.gen, a.act.turn, a.act.step
+	}
+	return t
+}
+
+// awaiting is target for a dispatch that the activity waits for.
+func (a *agent) awaiting(act *activity) runtime.Target {
+	t := a.target()
+	t.Ctx = act.ctx
+	return t
+}
+
+func (a *agent) ID() string        { return a.id }
+func (a *agent) Options() Options  { return a.opts }
+func (a *agent) Session() *Session { return a.session }
+func (a *agent) Inbox() *Inbox     { return &Inbox{a} }
+func (a *agent) Status() string    { return a.status }
+
+func (a *agent) Use(t tool.Tool) error {
+	nt, err := newNativeTool(t)
+	if err == nil {
+		a.tools[t.Spec().Name] = nt
+	}
+	return err
+}
+
+func (a *agent) SetModel(provider, model string) {
+	a.opts.Provider, a.opts.Model = provider, model
+	a.header.routed = false
+}
+
+func (a *agent) newID(prefix string) string {
+	a.ids++
+	return prefix + strconv.Itoa(a.log.Len()) + "." + strconv.Itoa(a.ids)
+}
+
+func (a *agent) Followup(m model.Message) error { return a.Send(m, NextTurn, true) }
+func (a *agent) Steer(m model.Message) error    { return a.Send(m, NextStep, true) }
+func (a *agent) Inject(m model.Message) error   { return a.Send(m, NextStep, false) }
+
+// ErrDisposed is what sends to a disposed agent fail with.
+var ErrDisposed = errors.New("the agent is disposed")
+
+func (a *agent) Send(m model.Message, target string, wakeup bool) error {
+	if a.gone || a.disposing != nil {
+		return fmt.Errorf("agent %s: %w", a.id, ErrDisposed)
+	}
+	if target != NextTurn && target != NextStep {
+		return fmt.Errorf("unknown target %q, want %s or %s", target, NextTurn, NextStep)
+	}
+	m, err := a.prepare(m)
+	if err != nil {
+		return err
+	}
+	if err := a.checkID(m.ID, nil, nil); err != nil {
+		return err
+	}
+	a.h.later(sender(m, a), func() { err = a.send(m, target, wakeup) })
+	return err
+}
+
+func sender(m model.Message, a *agent) string {
+	if m.Source.Plugin != "" {
+		return m.Source.Plugin
+	}
+	return a.id
+}
+
+// send inserts and wakes. What the wake means is decided before the insert, so that a
+// listener that cancels meanwhile cannot change it (B019).
+func (a *agent) send(m model.Message, target string, wakeup bool) error {
+	if a.gone {
+		return fmt.Errorf("agent %s: %w", a.id, ErrDisposed)
+	}
+	act := a.act
+	aborted := act != nil && act.aborted()
+	if wakeup && target == NextStep && aborted {
+		target = NextTurn
+	}
+	if m.Source.Kind != model.SourcePlugin {
+		a.scripted = 0
+	}
+	if err := a.splice(target, len(*a.inbox.list(target)), 0, []model.Message{m}, "canceled"); err != nil {
+		return err
+	}
+	if !wakeup {
+		return nil
+	}
+	switch {
+	case act != nil && (aborted || act.maintenance || act.decided):
+		a.latched = true
+	case a.act == nil:
+		a.wake()
+	}
+	return nil
+}
+
+// wake begins a drain: on the caller's stack up to the claim, then in a goroutine of its
+// own. The caller is not waited for.
+func (a *agent) wake() {
+	if a.disposing != nil || a.inbox.empty() || a.scriptsOnly() {
+		return
+	}
+	act := a.newActivity()
+	a.setStatus(StatusRunning)
+	if !act.aborted() && a.openTurn(act) {
+		a.h.Thread.Go(context.Background(), func() { a.drive(act) })
+		return
+	}
+	a.settle(act)
+}
+
+// scriptsOnly applies the cap on turns that nothing but scripts begin. A message from a
+// person or from Go resets the count.
+func (a *agent) scriptsOnly() bool {
+	for _, l := range [][]pending{a.inbox.step, a.inbox.turn} {
+		for _, m := range l {
+			if m.Source.Kind != model.SourcePlugin {
+				return false
+			}
+		}
+	}
+	if a.scripted++; a.scripted <= a.h.cfg.Caps.ScriptTurns {
+		return false
+	}
+	a.h.cfg.Notices.Capped(a, fmt.Sprintf("stopped: scripts have begun %d turns in a row without you; type anything to go on", a.h.cfg.Caps.ScriptTurns))
+	return true
+}
+
+func (a *agent) setStatus(s string) {
+	if a.status == s {
+		return
+	}
+	a.status = s
+	AgentStatus.Fire(a.h.Host, a.target(), StatusPayload{Agent: a, Status: s})
+}
+
+// settle ends an activity and decides what follows, in one hold of the thread: the last
+// look at the inbox and the change to idle have nothing that waits between them.
+func (a *agent) settle(act *activity) {
+	act.cancel(errTurnOver)
+	if a.act != act {
+		return
+	}
+	a.act = nil
+	a.mark.Store(nil)
+	a.setStatus(StatusIdle)
+	act.gen.Release()
+	latched := a.latched
+	a.latched = false
+	if a.act == nil && latched {
+		a.wake()
+	}
+	if a.act == nil && a.idle != nil {
+		close(a.idle)
+		a.idle = nil
+	}
+}
+
+// errTurnOver ends the context of a turn that was not cancelled.
+var errTurnOver = errors.New("the turn is over")
+
+func (a *agent) Cancel(cause Cause, o CancelOptions) {
+	if runtime.Here() {
+		a.cancel(&cause, o.KeepInbox)
+		return
+	}
+	// From elsewhere the abort does not queue: the context ends now. What was pending at
+	// this moment is cleared, and listeners of the signal are called, before any later Do.
+	upTo := a.arrivals.Load()
+	act := a.mark.Load()
+	if act != nil {
+		act.cancel(&cause)
+	}
+	a.h.Thread.Post(func() {
+		if !o.KeepInbox {
+			a.clearReporting(upTo)
+		}
+		if act != nil {
+			act.signal.Fire()
+		}
+	})
+}
+
+// cancel, on the thread, clears and then aborts. Inside a session/event listener the
+// abort is at once and the clearing waits.
+func (a *agent) cancel(cause *Cause, keep bool) {
+	act := a.act
+	if !keep {
+		upTo := a.arrivals.Load()
+		a.h.later(a.id, func() { a.clearReporting(upTo) })
+	}
+	if act != nil {
+		act.cancel(cause)
+		act.signal.Fire()
+	}
+}
+
+func (a *agent) clearReporting(upTo uint64) {
+	if a.gone {
+		return
+	}
+	if err := a.clear(upTo); err != nil {
+		a.h.cfg.Notices.Broken(a, err)
+	}
+}
+
+func (a *agent) WhenIdle(ctx context.Context) error {
+	wait := func() error {
+		for a.act != nil {
+			if a.idle == nil {
+				a.idle = make(chan struct{})
+			}
+			if err := a.h.Thread.Wait(a.idle, ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if a.act == nil {
+		return nil
+	}
+	return a.h.WaitFor(a, func(o any) string { return "agent " + o.(*agent).id }, wait)
+}
+
+func (a *agent) RunMaintenance(task func(ctx context.Context) error) error {
+	if a.gone || a.disposing != nil {
+		return fmt.Errorf("agent %s: %w", a.id, ErrDisposed)
+	}
+	if a.act != nil {
+		return fmt.Errorf("agent %q already has active work", a.id)
+	}
+	act := a.newActivity()
+	act.maintenance = true
+	defer a.settle(act)
+	return task(act.ctx)
+}
+
+// fold keeps the agent's state in step with its log: every record passes here, live and
+// when a session is opened.
+func (a *agent) fold(rec session.Record) {
+	switch rec.Type {
+	case RecInboxSpliced:
+		var s Spliced
+		if decodeData(rec, &s) {
+			a.inbox.apply(s, func() uint64 { return a.arrivals.Add(1) })
+		}
+	case RecTurnStart:
+		var t TurnStart
+		if decodeData(rec, &t) {
+			a.lastTurn, a.lastStep = t.Turn, 0
+		}
+	case RecStepStart:
+		var s StepMark
+		if decodeData(rec, &s) {
+			a.lastStep = s.Step
+		}
+	case RecRequestHeader, RecRequestContext:
+		a.header.fold(rec)
+	}
+	if rec.SurfaceOp != nil {
+		a.history.fold(rec)
+	}
+}

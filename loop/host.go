@@ -1,0 +1,293 @@
+// Package loop drives agents: an inbox, turns made of steps, tools, cancellation and an
+// error path, over a session log. What it does is observable in two ways: as records in
+// the log and as live events, both declared here (records.go, events.go) and both open
+// to scripts in any language of the host.
+//
+// Everything runs on the host thread of a [runtime.Host]: from outside, enter with
+// Host.Do. Agent.ID and Agent.Cancel may be called from anywhere.
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dshsh/loop/model"
+	"dshsh/loop/tool"
+	"dshsh/runtime"
+	"dshsh/session"
+)
+
+// Caps bound what scripts can set in motion. Zero fields take the default.
+type Caps struct {
+	ScriptTurns   int // turns begun by scripts with no person's input in between; default 25
+	Continuations int // continuations in one turn forced by scripts; default 25
+	Steps         int // steps in one turn; 0 = no cap
+	Deferred      int // operations deferred from inside one; default 1000
+}
+
+// Config configures New. Immutable once given.
+type Config struct {
+	Engines   []runtime.Engine
+	Providers []model.Provider
+	Tools     []tool.Tool
+	Policy    Policy // nil allows everything
+	// Approve puts an ask to a person. It is called on the thread and may leave it; nil,
+	// or ErrNobody, is a denial.
+	Approve func(ctx context.Context, q Question) (Answer, error)
+	// Sections is the system prompt's standing part.
+	Sections []model.Section
+	// Members are further members of scripts' ctx.
+	Members []*runtime.Member
+	// Notices are told, on the thread, what a person should see and no record says.
+	Notices Notices
+	Store   *session.Store // nil keeps sessions in memory
+	Limits  runtime.Limits
+	Caps    Caps
+	Thread  runtime.ThreadOptions
+	Now     func() time.Time
+}
+
+// Notices receives what a person should see. Its methods run on the thread and may not
+// wait; embed NoNotices to take a part.
+type Notices interface {
+	// Failed: a script failed where the loop goes on.
+	Failed(runtime.Failure)
+	// Quarantined: a script's listeners fail from now on.
+	Quarantined(in *runtime.Instance, reason error)
+	// Logged: a script printed.
+	Logged(in *runtime.Instance, level, text string)
+	// Capped: a cap stopped something, said in a line.
+	Capped(a Agent, line string)
+	// Broken: a log could not be written or synced.
+	Broken(a Agent, err error)
+}
+
+// NoNotices ignores everything.
+type NoNotices struct{}
+
+func (NoNotices) Failed(runtime.Failure)                   {}
+func (NoNotices) Quarantined(*runtime.Instance, error)     {}
+func (NoNotices) Logged(*runtime.Instance, string, string) {}
+func (NoNotices) Capped(Agent, string)                     {}
+func (NoNotices) Broken(Agent, error)                      {}
+
+// Host holds the agents of one host thread. Its methods are called on the thread.
+type Host struct {
+	*runtime.Host
+	cfg       Config
+	providers map[string]model.Provider
+	tools     map[string]*nativeTool
+	agents    []*agent // in the order of their creation
+
+	ops        int            // nested host operations
+	publishing int            // session/event dispatches in progress: nothing can append
+	deferred   []deferredOp   // rule 7: waits for the outermost operation's end
+	dropped    map[string]int // by script: operations refused beyond the cap
+	current    *agent         // the one that ctx.agents.current means to a prompt
+}
+
+type deferredOp struct {
+	what string
+	fn   func()
+}
+
+// New returns a host with no agents.
+func New(cfg Config) (*Host, error) {
+	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}}
+	if h.cfg.Notices == nil {
+		h.cfg.Notices = NoNotices{}
+	}
+	if h.cfg.Now == nil {
+		h.cfg.Now = time.Now
+	}
+	c := &h.cfg.Caps
+	if c.ScriptTurns == 0 {
+		c.ScriptTurns = 25
+	}
+	if c.Continuations == 0 {
+		c.Continuations = 25
+	}
+	if c.Deferred == 0 {
+		c.Deferred = 1000
+	}
+	for _, p := range cfg.Providers {
+		if h.providers[p.Name()] != nil {
+			return nil, fmt.Errorf("provider %q is configured twice", p.Name())
+		}
+		h.providers[p.Name()] = p
+	}
+	for _, t := range cfg.Tools {
+		name := t.Spec().Name
+		if h.tools[name] != nil {
+			return nil, fmt.Errorf("tool %q is configured twice", name)
+		}
+		nt, err := newNativeTool(t)
+		if err != nil {
+			return nil, err
+		}
+		h.tools[name] = nt
+	}
+	h.Host = runtime.NewHost(runtime.HostConfig{
+		Events: catalogue, Engines: cfg.Engines, Limits: cfg.Limits, Now: h.cfg.Now, Thread: cfg.Thread,
+		Observer: (*observer)(h), Members: append(h.members(), cfg.Members...),
+	})
+	return h, nil
+}
+
+// Agents lists the live agents in the order of their creation.
+func (h *Host) Agents() []Agent {
+	out := make([]Agent, len(h.agents))
+	for i, a := range h.agents {
+		out[i] = a
+	}
+	return out
+}
+
+// Agent finds a live agent.
+func (h *Host) Agent(id string) (Agent, bool) {
+	for _, a := range h.agents {
+		if a.id == id {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// SetCurrent says which agent scripts get from ctx.agents.current().
+func (h *Host) SetCurrent(a Agent) { h.current, _ = a.(*agent) }
+
+// Stop disposes every agent and closes the host. It is called off the thread.
+func (h *Host) Stop() {
+	var all []Agent
+	if err := h.Do(context.Background(), func() { all = h.Agents() }); err == nil {
+		for _, a := range all {
+			a.Cancel(Cause{Kind: CauseDisposed}, CancelOptions{})
+		}
+		for _, a := range all {
+			_ = h.Do(context.Background(), func() { _ = a.Dispose() })
+		}
+	}
+	h.Host.Close()
+}
+
+// op runs one host operation. When the outermost has finished its own changes and
+// emits, what listeners asked for inside it is carried out.
+func (h *Host) op(fn func()) {
+	h.ops++
+	func() {
+		defer func() { h.ops-- }()
+		fn()
+	}()
+	if h.ops > 0 || h.publishing > 0 {
+		return
+	}
+	done := 0
+	for len(h.deferred) > 0 {
+		d := h.deferred[0]
+		h.deferred = h.deferred[1:]
+		if done++; done > h.cfg.Caps.Deferred {
+			h.refuseDeferred(d)
+			continue
+		}
+		h.ops++
+		func() {
+			defer func() { h.ops-- }()
+			d.fn()
+		}()
+	}
+	h.reportDropped()
+}
+
+// later puts an operation off until the outermost one has finished, or runs it.
+func (h *Host) later(what string, fn func()) {
+	if h.publishing > 0 {
+		h.deferred = append(h.deferred, deferredOp{what, fn})
+		return
+	}
+	h.op(fn)
+}
+
+func (h *Host) refuseDeferred(d deferredOp) {
+	if h.dropped == nil {
+		h.dropped = map[string]int{}
+	}
+	h.dropped[d.what]++
+}
+
+func (h *Host) reportDropped() {
+	dropped := h.dropped
+	h.dropped = nil
+	for what, n := range dropped {
+		h.cfg.Notices.Capped(nil, fmt.Sprintf("%d operations refused: %s caused more than %d from inside one session event", n, what, h.cfg.Caps.Deferred))
+	}
+}
+
+// observer turns what the runtime sees of scripts into records and notices.
+type observer Host
+
+func (o *observer) Failed(f runtime.Failure) {
+	h := (*Host)(o)
+	h.cfg.Notices.Failed(f)
+	if f.Instance == nil {
+		return
+	}
+	rec := HookError{Event: f.What, Turn: f.Target.Turn, Step: f.Target.Step, Script: f.Instance.ID, Message: runtime.Message(f.Err)}
+	var se *runtime.ScriptError
+	if errors.As(f.Err, &se) {
+		rec.Line = se.Pos.Line
+	}
+	if f.Event != nil {
+		rec.Event = f.Event.Name
+	}
+	h.recordAll(f.Target.Scope, RecHookError, rec, f.Listener)
+}
+
+func (o *observer) Decided(d runtime.Decision) {
+	h := (*Host)(o)
+	rec := HookDecision{Event: d.Event.Name, Turn: d.Target.Turn, Step: d.Target.Step, CallID: d.Target.CallID, Layers: d.Layers, Decided: d.Decided}
+	if in, ok := d.Payload.(interface{ decisionInput() []byte }); ok {
+		rec.Input = capInput(in.decisionInput())
+	}
+	h.recordAll(d.Target.Scope, RecHookDecision, rec, nil)
+}
+
+func (o *observer) Quarantined(in *runtime.Instance, reason error) {
+	h := (*Host)(o)
+	h.cfg.Notices.Quarantined(in, reason)
+	h.recordAll(nil, RecQuarantined, Quarantined{Script: in.ID, Hash: in.Hash, Reason: runtime.Message(reason)}, nil)
+}
+
+func (o *observer) Rebuilt(in *runtime.Instance) {
+	h := (*Host)(o)
+	for _, a := range h.agents {
+		a.greet(in)
+	}
+}
+
+func (o *observer) Logged(in *runtime.Instance, level, text string) {
+	(*Host)(o).cfg.Notices.Logged(in, level, text)
+}
+
+// recordAll writes an ignorable record to one agent's log, or to every agent's. The
+// listener that caused it does not hear of it.
+func (h *Host) recordAll(scope any, typ string, data any, cause *runtime.Listener) {
+	one, _ := scope.(*agent)
+	for _, a := range h.agents {
+		if one != nil && a != one || a.gone {
+			continue
+		}
+		h.later("script records", func() {
+			if a.gone {
+				return
+			}
+			if _, err := a.appendExcept(typ, data, cause); err != nil {
+				h.cfg.Notices.Broken(a, err)
+			}
+		})
+	}
+}
+
+// maxDecisionInput is how much of a call's arguments a hook/decision record keeps.
+const maxDecisionInput = 4 << 10

@@ -1,0 +1,173 @@
+package loop
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"dshsh/loop/model"
+	"dshsh/runtime"
+	"dshsh/session"
+)
+
+// Kinds of offers that scripts register with ctx and the loop looks up.
+const (
+	offerTool    = "tool"
+	OfferCommand = "command" // Spec is a *Command
+)
+
+// assemble builds the prompt: the host's sections and the tools' schemas, as
+// system-prompt/assemble leaves them.
+func (a *agent) assemble(act *activity) (Assembly, error) {
+	asm := Assembly{
+		Sections: slices.Clone(a.h.cfg.Sections), Contexts: []model.Section{},
+		Tools: a.toolSpecs(act.gen), Variables: map[string]string{},
+	}
+	if asm.Sections == nil {
+		asm.Sections = []model.Section{}
+	}
+	return AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
+		func(p AssemblePayload) (Assembly, error) { return p.Assembly, nil })
+}
+
+// toolSpecs lists the tools that the model is told of, by name.
+func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
+	byName := map[string]model.ToolSpec{}
+	for _, r := range gen.Offers(offerTool, a) {
+		byName[r.Name] = r.Spec.(*scriptTool).spec
+	}
+	for name, t := range a.h.tools {
+		byName[name] = t.Spec()
+	}
+	for name, t := range a.tools {
+		byName[name] = t.Spec()
+	}
+	out := make([]model.ToolSpec, 0, len(byName))
+	for _, s := range byName {
+		out = append(out, s)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+func renderSystem(sections []model.Section) string {
+	var parts []string
+	for _, s := range sections {
+		if s.Text != "" {
+			parts = append(parts, s.Text)
+		}
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// headerState is the last header and context that the log holds. Used on the host
+// thread.
+type headerState struct {
+	last    *Header
+	context *RequestContext
+	own     bool // this instance has logged one: the next is a change, not initial or resume
+	routed  bool // the last header's config is the seed; false: the agent's options decide the route
+}
+
+func (s *headerState) fold(rec session.Record) {
+	switch rec.Type {
+	case RecRequestHeader:
+		var r RequestHeader
+		if decodeData(rec, &r) {
+			s.last = &r.Header
+		}
+	case RecRequestContext:
+		var r RequestContext
+		if decodeData(rec, &r) {
+			s.context = &r
+		}
+	}
+}
+
+// seed is the config that agent/request starts from: the options' route at first, the
+// last logged config afterwards, without what the provider's defaults had supplied.
+func (s *headerState) seed(o Options) model.Config {
+	if s.last != nil && s.routed {
+		return stripDefaults(s.last)
+	}
+	cfg := model.Config{Provider: o.Provider, Model: o.Model, MaxTokens: o.MaxTokens}
+	if l := s.last; l != nil && l.Config.Provider == o.Provider && l.Config.Model == o.Model {
+		cfg.ReasoningEffort = stripDefaults(l).ReasoningEffort
+	}
+	return cfg
+}
+
+func stripDefaults(h *Header) model.Config {
+	cfg := h.Config
+	if d := h.AdapterDefaults; d != nil {
+		if d.ReasoningEffort {
+			cfg.ReasoningEffort = ""
+		}
+		if d.MaxTokens {
+			cfg.MaxTokens = 0
+		}
+	}
+	return cfg
+}
+
+func (h *Host) info(cfg model.Config) model.Info {
+	if p := h.providers[cfg.Provider]; p != nil {
+		return p.Info(cfg.Model)
+	}
+	return model.Info{}
+}
+
+// applyDefaults fills in what the provider supplies by default, and marks it.
+func applyDefaults(cfg model.Config, info model.Info) (model.Config, *AdapterDefaults) {
+	var d AdapterDefaults
+	if cfg.ReasoningEffort == "" && info.ReasoningEffort != "" {
+		cfg.ReasoningEffort, d.ReasoningEffort = info.ReasoningEffort, true
+	}
+	if cfg.MaxTokens == 0 && info.MaxTokens != 0 {
+		cfg.MaxTokens, d.MaxTokens = info.MaxTokens, true
+	}
+	if d == (AdapterDefaults{}) {
+		return cfg, nil
+	}
+	return cfg, &d
+}
+
+// logHeader records the header, and the context beside it, where they differ from what
+// the log says last.
+func (a *agent) logHeader(h Header, info model.Info) error {
+	s := &a.header
+	reason := ""
+	switch {
+	case s.last == nil:
+		reason = "initial"
+	case !s.own:
+		reason = "resume"
+	case !sameJSON(*s.last, h):
+		reason = "change"
+	}
+	if reason != "" {
+		if _, err := a.append(RecRequestHeader, RequestHeader{Header: h, Reason: reason}); err != nil {
+			return err
+		}
+		s.own = true
+	}
+	c := RequestContext{Provider: h.Config.Provider, Model: h.Config.Model, ContextWindow: info.ContextWindow}
+	if s.context != nil && *s.context == c {
+		return nil
+	}
+	_, err := a.append(RecRequestContext, c)
+	return err
+}
+
+// sameJSON compares headers as the log would write them: a list that came through a
+// script equals the one that went in.
+func sameJSON(a, b Header) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}

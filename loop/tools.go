@@ -1,0 +1,451 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"dshsh/loop/model"
+	"dshsh/loop/policy"
+	"dshsh/loop/tool"
+	"dshsh/runtime"
+)
+
+// Policy judges tool calls from Go. Its methods are called on the thread and do no
+// blocking work.
+type Policy interface {
+	// Default is the innermost answer of tools/pre-execute.
+	Default(policy.Call) policy.Decision
+	// Guard runs last, on the final arguments, and cannot be skipped; its zero value has no
+	// objection.
+	Guard(policy.Call) policy.Decision
+}
+
+// Question is an ask that wants a person's answer.
+type Question struct {
+	Call   ToolCall
+	Reason string
+	Diff   string // what the call would change, where known
+}
+
+// Answer is a person's answer.
+type Answer struct {
+	Allow  bool
+	Reason string // of a denial
+}
+
+// ErrNobody is what Config.Approve returns when nobody can be asked.
+var ErrNobody = errors.New("nobody is there to approve it")
+
+// runCalls runs the calls of one assistant message, one after the other, with results in
+// the message's order. After an abort what has not started gets a synthetic result.
+func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, err error) {
+	for _, c := range calls {
+		if act.aborted() {
+			if err := a.skipCall(act, c); err != nil {
+				return false, err
+			}
+			continue
+		}
+		rec, err := a.append(RecToolCall, ToolCallRecord{Turn: act.turn, Step: act.step, CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
+		if err != nil {
+			return false, err
+		}
+		call := ToolCall{Agent: a, Turn: act.turn, Step: act.step, CallID: c.ID, RootCallID: c.ID, Name: c.Name,
+			Arguments: parseArguments(c.Arguments), Signal: act.signal}
+		res := a.execute(act, &call)
+		ToolsResult.Fire(a.h.Host, a.callTarget(call), PostPayload{ToolCall: call, Result: res})
+		if err := a.recordResult(act, rec.Seq, c, res); err != nil {
+			return false, err
+		}
+		for _, m := range res.AdditionalContexts {
+			if err := a.Send(m, NextStep, false); err != nil {
+				return false, err
+			}
+		}
+		concluded = concluded || res.ConcludesTurn && !res.IsError
+	}
+	return concluded, nil
+}
+
+// skipCall records a call that was never started, with its result.
+func (a *agent) skipCall(act *activity, c model.Block) error {
+	rec, err := a.append(RecToolCall, ToolCallRecord{Turn: act.turn, Step: act.step, CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
+	if err != nil {
+		return err
+	}
+	return a.recordResult(act, rec.Seq, c, errorResult(&tool.Error{
+		Name: tool.NameAbort, Code: tool.CodeAbortedBeforeDispatch, Message: "tool call aborted before dispatch"}))
+}
+
+func (a *agent) recordResult(act *activity, callSeq int64, c model.Block, res ToolResult) error {
+	rec := ToolResultRecord{Turn: act.turn, Step: act.step, Meta: res.Meta, Message: model.Message{
+		ID: a.newID("r"), Role: model.RoleUser, Source: model.Source{Kind: model.SourceTool, CallID: c.ID},
+		Content: []model.Block{{Type: model.BlockToolResult, ToolCallID: c.ID, Content: res.Content, IsError: res.IsError}},
+	}}
+	if res.Error != nil {
+		rec.Error = res.Error.Info
+	}
+	_, err := a.append(RecToolResult, rec, callSeq)
+	return err
+}
+
+// parseArguments: nothing is {}, text that is no JSON is passed as a string.
+func parseArguments(raw string) json.RawMessage {
+	if strings.TrimSpace(raw) == "" {
+		return json.RawMessage("{}")
+	}
+	if json.Valid([]byte(raw)) {
+		return json.RawMessage(raw)
+	}
+	s, _ := json.Marshal(raw)
+	return s
+}
+
+func (a *agent) callTarget(c ToolCall) runtime.Target {
+	t := a.target()
+	t.CallID = c.CallID
+	return t
+}
+
+func (a *agent) callAwaiting(act *activity, c ToolCall) runtime.Target {
+	t := a.awaiting(act)
+	t.CallID = c.CallID
+	return t
+}
+
+// errorResult is what the model sees of a failure.
+func errorResult(err error) ToolResult {
+	r := ToolResult{IsError: true, Error: &ToolFailure{Message: runtime.Message(err)}}
+	var te *tool.Error
+	if errors.As(err, &te) {
+		r.Error.Info = &ErrorInfo{Name: te.Name, Code: te.Code}
+	} else if code := runtime.CodeOf(err); code != "" {
+		r.Error.Info = &ErrorInfo{Name: runtime.ShapeOf(err).Name, Code: code}
+	}
+	r.Content = []model.Block{model.Text("Error: " + r.Error.Message)}
+	return r
+}
+
+// execute takes one call through the pipeline. It never fails: what goes wrong is a
+// result that the model sees.
+func (a *agent) execute(act *activity, call *ToolCall) ToolResult {
+	found := a.findTool(act, call.Name)
+	res, ran := a.runStages(act, call, found)
+	if res.final {
+		return res
+	}
+	res = a.postExecute(act, *call, res)
+	if ran && act.aborted() && !res.IsError {
+		aborted := errorResult(tool.Aborted())
+		aborted.AdditionalContexts = res.AdditionalContexts
+		return aborted
+	}
+	return res
+}
+
+// runStages judges a call and runs its body. ran says that the body had started.
+func (a *agent) runStages(act *activity, call *ToolCall, found *callee) (res ToolResult, ran bool) {
+	j, rw, err := a.judge(act, *call, found)
+	if act.aborted() {
+		res := errorResult(tool.AbortedBeforeDispatch())
+		res.final = true
+		return res, false
+	}
+	if err != nil {
+		res := errorResult(err)
+		res.Error.Message = deniedBy(err)
+		res.Content = []model.Block{model.Text("Error: " + res.Error.Message)}
+		res.final = true
+		return res, false
+	}
+	if j.Arguments != nil {
+		call.Arguments = j.Arguments
+		if _, err := a.append(RecToolRewritten, ToolRewritten{CallID: call.CallID, Arguments: j.Arguments, By: rw.names}); err != nil {
+			return errorResult(err), false
+		}
+	}
+	if a.h.cfg.Policy != nil {
+		// The guards look at the final arguments, whatever was said of them before.
+		if d := a.h.cfg.Policy.Guard(found.policyCall(*call)); strictness(d.Kind) > strictness(j.Kind) {
+			j.Kind, j.Reason = d.Kind, d.Reason
+		}
+	}
+	if j.Kind == Ask {
+		j = a.approve(act, *call, j.Reason)
+	}
+	if act.aborted() {
+		return errorResult(tool.AbortedBeforeDispatch()), false
+	}
+	if j.Kind == Deny {
+		return errorResult(errors.New(orDefault(j.Reason, "denied"))), false
+	}
+	return a.runBody(act, *call, found)
+}
+
+// deniedBy says which script, line and why.
+func deniedBy(err error) string {
+	var se *runtime.ScriptError
+	if errors.As(err, &se) {
+		return "denied, because a policy failed: " + se.Error()
+	}
+	return "denied, because a policy failed: " + runtime.Message(err)
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// judge runs tools/pre-execute, a second time on arguments that were rewritten, only to
+// judge them. The stricter of both passes stands.
+func (a *agent) judge(act *activity, call ToolCall, found *callee) (Judgement, *rewrites, error) {
+	rw := &rewrites{by: map[*runtime.Listener]bool{}}
+	run := func(p PreExecutePayload) (Judgement, error) {
+		return PreExecute.Run(a.h.Host, a.callAwaiting(act, call), p, func(p PreExecutePayload) (Judgement, error) {
+			j := Judgement{Kind: Allow}
+			if pol := a.h.cfg.Policy; pol != nil {
+				d := pol.Default(found.policyCall(p.ToolCall))
+				j.Kind, j.Reason = d.Kind, d.Reason
+			}
+			if p.changed {
+				j.Arguments = p.Arguments
+			}
+			return j, nil
+		})
+	}
+	first, err := run(PreExecutePayload{ToolCall: call, Pass: 1, rewrites: rw})
+	if err != nil || first.Kind == Deny || first.Arguments == nil {
+		return first, rw, err
+	}
+	call.Arguments = first.Arguments
+	second, err := run(PreExecutePayload{ToolCall: call, Pass: 2, rewrites: rw})
+	if err != nil {
+		return second, rw, err
+	}
+	if strictness(first.Kind) > strictness(second.Kind) {
+		// What was to be asked about the original arguments is asked about the final ones.
+		second.Kind, second.Reason = first.Kind, first.Reason
+	}
+	second.Arguments = first.Arguments
+	return second, rw, nil
+}
+
+// approve puts an ask to approval/request, and innermost to a person.
+func (a *agent) approve(act *activity, call ToolCall, reason string) Judgement {
+	id := a.newID("ask-")
+	if _, err := a.append(RecApprovalAsked, ApprovalAsked{ID: id, ToolName: call.Name, CallID: call.CallID, Reason: reason}); err != nil {
+		return Judgement{Kind: Deny, Reason: err.Error()}
+	}
+	t := a.callAwaiting(act, call)
+	ap, err := ApprovalRequest.Run(a.h.Host, t, ApprovalPayload{ToolCall: call, Reason: reason}, func(p ApprovalPayload) (Approval, error) {
+		return a.askPerson(act, p)
+	})
+	switch {
+	case act.aborted():
+		ap = Approval{Kind: Deny, Reason: "cancelled while it waited for approval", outcome: "cancelled"}
+	case err != nil:
+		ap = Approval{Kind: Deny, Reason: deniedBy(err), outcome: "unavailable"}
+	case ap.Kind == Deny && ap.outcome == "":
+		ap.outcome = "rejected"
+	case ap.Kind == Allow:
+		ap.outcome = "allowed-once"
+	}
+	if _, err := a.append(RecApprovalDecided, ApprovalDecided{ID: id, Outcome: ap.outcome, Reason: ap.Reason}); err != nil {
+		return Judgement{Kind: Deny, Reason: err.Error()}
+	}
+	return Judgement{Kind: ap.Kind, Reason: ap.Reason}
+}
+
+func (a *agent) askPerson(act *activity, p ApprovalPayload) (Approval, error) {
+	why := orDefault(p.Reason, p.Name+" requires approval")
+	if a.h.cfg.Approve == nil {
+		return Approval{Kind: Deny, Reason: why + " (" + ErrNobody.Error() + ")", outcome: "unavailable"}, nil
+	}
+	ans, err := a.h.cfg.Approve(act.ctx, Question{Call: p.ToolCall, Reason: p.Reason})
+	switch {
+	case errors.Is(err, ErrNobody):
+		return Approval{Kind: Deny, Reason: why + " (" + runtime.Message(err) + ")", outcome: "unavailable"}, nil
+	case err != nil:
+		return Approval{}, err
+	case ans.Allow:
+		return Approval{Kind: Allow}, nil
+	}
+	return Approval{Kind: Deny, Reason: orDefault(ans.Reason, "the user said no"), outcome: "rejected"}, nil
+}
+
+// runBody runs the tool inside tools/execute. The log is synced first where the tool may
+// change things.
+func (a *agent) runBody(act *activity, call ToolCall, found *callee) (res ToolResult, ran bool) {
+	res, err := ToolsExecute.Run(a.h.Host, a.callAwaiting(act, call), call, func(c ToolCall) (ToolResult, error) {
+		if act.aborted() {
+			return errorResult(tool.AbortedBeforeDispatch()), nil
+		}
+		ran = true
+		return found.run(a, act, call), nil
+	})
+	if err != nil {
+		if act.aborted() {
+			return errorResult(tool.AbortedBeforeDispatch()), ran
+		}
+		return errorResult(err), ran
+	}
+	return res, ran
+}
+
+// postExecute offers the result to tools/post-execute.
+func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolResult {
+	t := a.callAwaiting(act, call)
+	if act.aborted() {
+		return res
+	}
+	d, err := PostExecute.Run(a.h.Host, t, PostPayload{ToolCall: call, Result: res}, func(PostPayload) (PostDecision, error) {
+		return PostDecision{Kind: "accept"}, nil
+	})
+	if err != nil {
+		if act.aborted() {
+			return res
+		}
+		failed := errorResult(err)
+		failed.AdditionalContexts = res.AdditionalContexts
+		return failed
+	}
+	if d.Kind == "block" {
+		blocked := ToolResult{IsError: true, Content: d.Feedback, AdditionalContexts: d.AdditionalContexts}
+		msg := model.PlainText(d.Feedback)
+		if msg == "" {
+			msg = "the result was blocked by a policy"
+			blocked.Content = []model.Block{model.Text("Error: " + msg)}
+		}
+		blocked.Error = &ToolFailure{Message: msg}
+		return blocked
+	}
+	if d.Content != nil {
+		res.Content = d.Content
+	}
+	if d.Value != nil {
+		res.Value = d.Value
+		res.Content = []model.Block{model.Text(string(d.Value))}
+	}
+	res.AdditionalContexts = append(res.AdditionalContexts, d.AdditionalContexts...)
+	return res
+}
+
+// callee is the tool that a call names.
+type callee struct {
+	native *nativeTool
+	script *scriptTool
+	known  []string // when there is none
+}
+
+func (a *agent) findTool(act *activity, name string) *callee {
+	if t := a.tools[name]; t != nil {
+		return &callee{native: t}
+	}
+	if t := a.h.tools[name]; t != nil {
+		return &callee{native: t}
+	}
+	if r := act.gen.Find(offerTool, name, a); r != nil {
+		return &callee{script: r.Spec.(*scriptTool)}
+	}
+	var known []string
+	for _, s := range a.toolSpecs(act.gen) {
+		known = append(known, s.Name)
+	}
+	return &callee{known: known}
+}
+
+func (c *callee) policyCall(call ToolCall) policy.Call {
+	pc := policy.Call{Name: call.Name, Args: call.Arguments, ScriptTool: c.script != nil}
+	if c.native != nil {
+		pc.Tool = c.native.Tool
+	}
+	return pc
+}
+
+// run checks the arguments and runs the body: Go's off the thread, a script's on it.
+func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
+	x := &tool.Exec{CallID: call.CallID, AgentID: a.id, FilesDir: filesDir(a.log.Path())}
+	var res tool.Result
+	var err error
+	switch {
+	case c.script != nil:
+		res, err = c.script.execute(a, act, call, x)
+	case c.native != nil:
+		res, err = c.runNative(a, act, call, x)
+	default:
+		err = tool.UnknownTool(call.Name, c.known)
+	}
+	var out ToolResult
+	if err != nil {
+		out = errorResult(err)
+		out.Content = append(out.Content, res.Content...)
+	} else {
+		out = ToolResult{Content: res.Content, Value: res.Value}
+	}
+	out.Meta = res.Meta
+	out.AdditionalContexts = x.Deferred()
+	out.ConcludesTurn = x.Concluded()
+	return out
+}
+
+func (c *callee) runNative(a *agent, act *activity, call ToolCall, x *tool.Exec) (res tool.Result, err error) {
+	t := c.native.Tool
+	if err := c.native.schema.Validate(call.Arguments); err != nil {
+		return res, err
+	}
+	ctx := act.ctx
+	if to, ok := t.(tool.Timeouter); ok {
+		if d := to.Timeout(call.Arguments); d > 0 {
+			c, cancel := context.WithTimeoutCause(ctx, d, fmt.Errorf("%s: %w after %v", call.Name, context.DeadlineExceeded, d))
+			defer cancel()
+			ctx = c
+		}
+	}
+	reads := false
+	if r, ok := t.(tool.Reader); ok {
+		reads = r.ReadOnly(call.Arguments)
+	}
+	werr := a.h.Thread.Away(func() {
+		defer func() {
+			if v := recover(); v != nil {
+				err = fmt.Errorf("internal error in tool %s: %v", call.Name, v)
+			}
+		}()
+		if !reads {
+			// Before something may change the record of why must be on disk.
+			if err = a.log.Sync(); err != nil {
+				return
+			}
+		}
+		res, err = t.Execute(ctx, call.Arguments, x)
+	})
+	if werr != nil {
+		return res, werr
+	}
+	return res, err
+}
+
+// nativeTool is a Go tool with its compiled parameters. Immutable.
+type nativeTool struct {
+	tool.Tool
+	schema *tool.Schema
+}
+
+func newNativeTool(t tool.Tool) (*nativeTool, error) {
+	spec := t.Spec()
+	s, err := tool.CompileSchema(spec.Name, spec.Parameters)
+	return &nativeTool{t, s}, err
+}
+
+// filesDir is the folder beside a log, which is made when something is put into it.
+func filesDir(path string) string {
+	if path == "" {
+		return ""
+	}
+	return strings.TrimSuffix(path, ".jsonl") + ".files"
+}
