@@ -1,0 +1,14 @@
+package js_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"dshsh/bindings/bindingstest"
+	"dshsh/bindings/js"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSuite(t *testing.T) { bindingstest.Run(t, js.Engine()) }

@@ -1,0 +1,297 @@
+package js
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/dop251/goja"
+
+	"dshsh/runtime"
+)
+
+// maxStack is how deep calls may nest. Beyond it goja raises an error that the script
+// cannot catch.
+const maxStack = 2000
+
+// vm is one script's virtual machine. Used on the host thread only.
+type vm struct {
+	rt   *goja.Runtime
+	in   *runtime.Instance
+	th   *runtime.Thread
+	prog *program
+
+	depth   int   // entries open, over all goroutines: they are nested strictly
+	cur     *call // on whose account script code runs; follows awaits
+	curs    []saved
+	pending map[*call]struct{} // calls whose promise has not settled
+	loading bool
+	closed  bool // Close was called
+	dead    bool // no microtask runs in it any more
+	wounds  []wound
+	after   []func()        // run at the outermost exit, on the thread, with no frame open
+	loose   []*goja.Promise // rejected, and nobody has looked yet
+
+	objects objectCache
+	errKey  *goja.Symbol // keys the Go error behind an Error object
+	natives natives
+	modules map[string]*goja.Object
+	timers  map[int64]func()
+	timerN  int64
+
+	interruptFn, clearFn func()
+}
+
+// natives are functions of the language as they were before any script could replace
+// them.
+type natives struct {
+	then    goja.Callable
+	resolve goja.Callable
+	promise goja.Value
+	noop    goja.Callable
+}
+
+// wound is an interrupt or a stack overflow that has yet to be dealt with.
+type wound struct {
+	guilty *call
+	err    error
+}
+
+// NewVM implements runtime.Program.
+func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
+	v := &vm{
+		rt: goja.New(), in: in, th: in.Host().Thread, prog: p,
+		pending: map[*call]struct{}{},
+	}
+	v.interruptFn = func() { v.rt.Interrupt(runtime.ErrDeadline) }
+	v.clearFn = func() {
+		if v.depth == 0 {
+			v.rt.ClearInterrupt()
+		}
+	}
+	v.rt.SetMaxCallStackSize(maxStack)
+	v.rt.SetAsyncContextTracker((*tracker)(v))
+	v.rt.SetPromiseRejectionTracker(v.rejection)
+	v.rt.SetTimeSource(in.Host().Now)
+	v.rt.SetRandSource(randomOf(in))
+	if err := v.globals(); err != nil {
+		return nil, fmt.Errorf("%s: preparing the virtual machine: %w", in.ID, err)
+	}
+	return v, nil
+}
+
+// randomOf is a source of random numbers that depends on the script and the host's clock
+// only: under a clock that stands, a run repeats itself.
+func randomOf(in *runtime.Instance) goja.RandSource {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(in.ID))
+	return rand.New(rand.NewPCG(h.Sum64(), uint64(in.Host().Now().UnixNano()))).Float64
+}
+
+// Load implements runtime.VM.
+func (v *vm) Load() error {
+	v.loading = true
+	defer func() { v.loading = false }()
+	err := v.enter(&call{}, func() error {
+		_, err := v.rt.RunProgram(v.prog.main)
+		return err
+	})
+	if err == nil && len(v.loose) > 0 {
+		// Nothing can wait while loading, so nobody will ever look at it.
+		err = v.enter(nil, func() error { return v.errorOfValue(v.loose[0].Result(), nil) })
+	}
+	v.loose = nil
+	return err
+}
+
+// Where implements runtime.VM.
+func (v *vm) Where() runtime.Position {
+	if v.depth == 0 {
+		return runtime.Position{}
+	}
+	var buf [4]goja.StackFrame
+	for _, f := range v.rt.CaptureCallStack(len(buf), buf[:0]) {
+		if p, ok := framePos(f); ok {
+			return p
+		}
+	}
+	for _, f := range v.rt.CaptureCallStack(0, nil) {
+		if p, ok := framePos(f); ok {
+			return p
+		}
+	}
+	return runtime.Position{}
+}
+
+// Close implements runtime.VM.
+func (v *vm) Close() {
+	v.closed = true
+	for c := range v.pending {
+		c.late = nil // an observer that is cut off by the end of its script has not failed
+	}
+	v.failPending(runtime.ErrUnloaded)
+	v.timers, v.after, v.loose = nil, nil, nil
+}
+
+// enter runs fn, which calls into the Runtime, as one stay in the VM on account of c (nil
+// = nobody's). The error is nil, or a *runtime.ScriptError, or wraps one of the runtime's
+// causes.
+func (v *vm) enter(c *call, fn func() error) error {
+	switch {
+	case v.closed:
+		return runtime.ErrUnloaded
+	case v.dead:
+		return runtime.ErrLost
+	}
+	e := &runtime.Entry{VM: v, NoWait: true, Meter: v.in.NewMeter(v.interruptFn)}
+	v.th.Enter(e)
+	v.depth++
+	curs := len(v.curs)
+	v.push(c)
+	err := v.protect(fn)
+	if !isFatal(err) {
+		err = v.scriptError(err) // reads what was thrown, which may be script code
+	}
+	guilty := v.cur
+	v.curs = v.curs[:curs+1] // an interrupt skips the tracker's Exited
+	v.pop()
+	v.depth--
+	v.th.Exit(e, v.clearFn)
+	if isFatal(err) {
+		serr := v.scriptError(err)
+		v.wounds = append(v.wounds, wound{guilty, serr})
+		if v.depth > 0 {
+			// The stack below is in a state that goja did not foresee: it ends as well.
+			v.rt.Interrupt(runtime.ErrLost)
+		}
+		err = serr
+		if guilty != c {
+			err = runtime.ErrLost
+		}
+	}
+	if v.depth == 0 {
+		v.outermost()
+	}
+	return err
+}
+
+// outermost does what has to wait until no frame is open.
+func (v *vm) outermost() {
+	if len(v.wounds) > 0 {
+		v.heal()
+	}
+	for len(v.after) > 0 || len(v.loose) > 0 && !v.loading {
+		if v.depth > 0 || v.closed {
+			return
+		}
+		after := v.after
+		v.after = nil
+		for _, fn := range after {
+			fn()
+		}
+		if !v.loading {
+			v.reportLoose()
+		}
+	}
+}
+
+// heal follows an interrupt or a stack overflow: goja has dropped its queue of jobs, so
+// every pending call is lost; and if that happened inside an async function no job will
+// ever run again, and the script needs a new VM.
+func (v *vm) heal() {
+	w := v.wounds
+	v.wounds, v.loose = nil, nil
+	for _, x := range w {
+		if x.guilty != nil {
+			x.guilty.settle(v, nil, x.err)
+		} else if !v.loading {
+			err := x.err
+			v.after = append(v.after, func() { v.report("script", err) })
+		}
+	}
+	v.failPending(runtime.ErrLost)
+	if v.loading || v.closed || v.answers() {
+		return
+	}
+	v.dead = true
+	v.in.Rebuild(w[0].err)
+}
+
+// answers probes whether microtasks still run.
+func (v *vm) answers() bool {
+	ok := false
+	_ = v.protect(func() error {
+		probe, err := v.probe()
+		if err != nil {
+			return err
+		}
+		_, err = probe(goja.Undefined(), v.rt.ToValue(func(goja.FunctionCall) goja.Value {
+			ok = true
+			return goja.Undefined()
+		}))
+		return err
+	})
+	v.rt.ClearInterrupt()
+	return ok
+}
+
+// protect turns what goja and host code panic with into errors.
+func (v *vm) protect(fn func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *goja.Exception:
+			err = p
+		case *goja.InterruptedError:
+			err = p
+		case *goja.StackOverflowError:
+			err = p
+		case *goja.Object:
+			err = v.errorOfValue(p, nil)
+		default:
+			err = &runtime.PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// guardNative is deferred by every Go function that goja calls: a panic of host code
+// becomes a JavaScript exception; goja's own go on.
+func (v *vm) guardNative() {
+	switch p := recover().(type) {
+	case nil:
+	case goja.Value, *goja.Exception, *goja.InterruptedError, *goja.StackOverflowError:
+		panic(p)
+	case error:
+		if isFatal(p) {
+			panic(p)
+		}
+		v.nativePanic(p)
+	default:
+		v.nativePanic(p)
+	}
+}
+
+func (v *vm) nativePanic(p any) {
+	pe := &runtime.PanicError{Value: p, Stack: debug.Stack()}
+	v.report("script", pe)
+	panic(v.throwable(pe))
+}
+
+// isFatal tells an interrupt or a stack overflow, which no script can catch.
+func isFatal(err error) bool {
+	var ie *goja.InterruptedError
+	var so *goja.StackOverflowError
+	return err != nil && (errors.As(err, &ie) || errors.As(err, &so))
+}
+
+func (v *vm) report(what string, err error) {
+	v.in.Host().Report(runtime.Failure{Instance: v.in, What: what, Err: err})
+}
+
+func (v *vm) syncLimit() time.Duration {
+	return time.Duration(v.in.Host().Limits().Sync) * time.Millisecond
+}
