@@ -79,14 +79,13 @@ func (a *agent) syncTurnEnd() {
 
 // outcome is what a turn came to. err is set for kind error (and then kind is "").
 type outcome struct {
-	kind  string
-	err   error
-	stop  bool // completed, but the drain ends here: the first step was empty
-	owned bool // err is already known to have been told by agent/error
+	kind string
+	err  error
+	stop bool // completed, but the drain ends here: the first step was empty
 }
 
-// errBlocked and the like are outcomes, not failures; a turn that is aborted overrides
-// them all.
+// runTurn runs an open turn to its outcome; a turn that is aborted overrides whatever
+// that is.
 func (a *agent) runTurn(act *activity) (out outcome) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -140,8 +139,6 @@ func (a *agent) steps(act *activity) outcome {
 		}
 		if res.maxTokens {
 			sticky = EndMaxTokens
-		} else if res.owed && sticky == EndCompleted {
-			sticky = EndCompleted
 		}
 		owed = res.owed
 		if owed || len(a.inbox.step) > 0 {
@@ -239,7 +236,10 @@ func (a *agent) closeStep(act *activity) error {
 	}
 	act.stepOpen = false
 	thrown, err := a.appendMark(RecStepEnd, StepMark{Turn: act.turn, Step: act.step})
-	return errors.Join(err, thrown)
+	if err != nil {
+		return err
+	}
+	return thrown
 }
 
 // closeTurn closes what is open and records how the turn ended. It reports whether the

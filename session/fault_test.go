@@ -259,7 +259,7 @@ func checkAfterDeath(t *testing.T, what, dir string, acted, failed []string) {
 
 // A random history of appends, syncs and faults against a list in memory.
 func TestModel(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(80) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		fs := sessiontest.NewFaults(nil)
 		s := sessiontest.Store(t, session.Options{FS: fs, NoSync: rnd.IntN(2) == 0})

@@ -21,7 +21,7 @@ func golden(t testing.TB) string {
 	must(t, l, start(1), session.Entry{Type: "user/message", Data: json.RawMessage(`{"text":"häß\n{\"x\":1}"}`), SurfaceOp: &session.SurfaceOp{}},
 		session.Entry{Type: "my/x", Data: json.RawMessage(`[[],{},-0.5e+3,null]`), Ignorable: true},
 		session.Entry{Type: "assistant/message", Data: json.RawMessage(`""`), SurfaceOp: &session.SurfaceOp{Replace: true, Start: 1, End: 2}, SourceEventSeqs: []int64{2, 1}},
-		end(), start(2), note(strings.Repeat("x", 300)), end())
+		end(), start(2), note(strings.Repeat("x", 40)), end())
 	closeLog(t, l)
 	l, _ = reopen(t, s, "g")
 	must(t, l, start(3), note("open"))

@@ -21,6 +21,22 @@ const maxLinks = 255
 // abs is set also when there is an error: a loop of links, a file used as a folder, or a
 // folder that may not be searched.
 func Resolve(dir, path string) (abs, real string, err error) {
+	return resolve(dir, path, func(string) {})
+}
+
+// Places returns all the places that a path leads through: each link that is followed, with
+// the folders before it resolved, and the file itself as Resolve gives it, which comes
+// last. Who protects a folder protects it from paths that only lead through it, too.
+func Places(dir, path string) ([]string, error) {
+	var places []string
+	_, real, err := resolve(dir, path, func(link string) { places = append(places, link) })
+	if err != nil {
+		return nil, err
+	}
+	return append(places, real), nil
+}
+
+func resolve(dir, path string, follows func(link string)) (abs, real string, err error) {
 	abs = absolute(dir, path)
 	switch {
 	case path == "":
@@ -53,6 +69,7 @@ func Resolve(dir, path string) (abs, real string, err error) {
 		if links++; links > maxLinks {
 			return abs, "", fmt.Errorf("resolving %s: too many links, or a loop of them", abs)
 		}
+		follows(next)
 		target, err := os.Readlink(next)
 		if err != nil {
 			return abs, "", fmt.Errorf("resolving %s: %w", abs, err)
