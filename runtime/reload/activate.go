@@ -1,0 +1,219 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"dshsh/runtime"
+)
+
+// keptGenerations is how far Rollback can go back.
+const keptGenerations = 16
+
+// member is one script of a generation as Rollback needs it. Immutable.
+type member struct {
+	id, file   string
+	layer      runtime.Layer
+	path, root string
+	unit       *unit // nil: a stand-in
+	failure    error // of a stand-in
+	listeners  int
+}
+
+// members are the scripts that are in force, in order.
+func (m *Manager) members() []member {
+	var out []member
+	for _, s := range m.ordered() {
+		if l := s.live; l != nil {
+			mem := member{id: s.id, file: s.file, layer: s.layer, path: s.path, root: s.root, unit: l.unit, listeners: l.listeners}
+			if l.standIn() {
+				mem.failure = s.failure
+			}
+			out = append(out, mem)
+		}
+	}
+	return out
+}
+
+// edit changes the set of scripts that are in force: change gets it on the thread, with
+// what it holds loaded, and says whether a new generation is to be made of it. The error
+// says that nothing was done, or, when the generation is there, that telling of it
+// failed.
+func (m *Manager) edit(ctx context.Context, a *attempt, change func(next map[string]*live) bool) error {
+	before := m.members()
+	next := map[string]*live{}
+	for _, s := range m.scripts {
+		if s.live != nil {
+			next[s.id] = s.live
+		}
+	}
+	done := false
+	var failed error
+	err := m.c.Host.Do(ctx, func() {
+		failed = m.safely(func() {
+			moves := change(next)
+			done = true
+			if moves {
+				m.swap(next)
+			}
+		})
+	})
+	err = errors.Join(err, failed)
+	if !done {
+		return err
+	}
+	for _, s := range m.scripts {
+		s.live = next[s.id]
+	}
+	m.told(a, before)
+	if err != nil {
+		m.notices(a, fmt.Sprintf("telling of generation %d: %v", m.gen, err))
+	}
+	return nil
+}
+
+// activate brings a set that has loaded into force. Those of it that failed are first
+// ones, and get a stand-in.
+func (m *Manager) activate(ctx context.Context, a *attempt, batch []*change, again bool) error {
+	err := m.edit(ctx, a, func(next map[string]*live) bool {
+		m.askAll(batch)
+		moves := false
+		for _, c := range batch {
+			moves = m.place(c, next) || moves
+		}
+		return moves
+	})
+	if err != nil {
+		m.discard(batch)
+		return err
+	}
+	m.commit(a, batch, again)
+	return nil
+}
+
+// askAll asks about every script that has loaded. On the thread.
+func (m *Manager) askAll(batch []*change) {
+	if m.c.Ask == nil {
+		return
+	}
+	for _, c := range batch {
+		if c.in == nil || c.approved {
+			continue
+		}
+		var old *runtime.Instance
+		if l := c.s.live; l != nil && !l.standIn() {
+			old = l.in
+		}
+		c.verdict = m.c.Ask(old, c.in)
+		if c.verdict != Take {
+			m.c.Host.Discard(c.in)
+			c.in = nil
+		}
+	}
+}
+
+// place puts one script of a set into the next generation, and says whether that changes
+// anything. On the thread.
+func (m *Manager) place(c *change, next map[string]*live) bool {
+	s := c.s
+	switch {
+	case c.verdict != Take:
+		return false
+	case c.kind == Removed:
+		delete(next, s.id)
+	case c.err == nil:
+		c.in.Hash = c.hash
+		next[s.id] = &live{unit: c.unit, in: c.in, listeners: c.listeners}
+	case next[s.id].standIn():
+		next[s.id].in.SetFailed(c.err)
+		return false
+	default:
+		next[s.id] = &live{in: m.c.Host.StandIn(m.scriptFile(s, nil), c.err)}
+	}
+	return true
+}
+
+// swap activates the next generation. On the thread.
+func (m *Manager) swap(next map[string]*live) {
+	var ins []*runtime.Instance
+	for _, s := range m.ordered() {
+		if l := next[s.id]; l != nil {
+			ins = append(ins, l.in)
+		}
+	}
+	old := m.c.Host.Current()
+	g := m.c.Host.Activate(ins)
+	m.gen = g.N
+	if m.c.Activated != nil {
+		m.c.Activated(old, g)
+	}
+}
+
+// commit notes what an activation did with each script of a set.
+func (m *Manager) commit(a *attempt, batch []*change, again bool) {
+	for _, c := range batch {
+		s := c.s
+		if c.verdict != Take {
+			cand := c.candidate()
+			cand.Asked = true
+			m.putOff(a, c, cand, c.verdict)
+			continue
+		}
+		known := again && c.err != nil && s.failure != nil && s.failure.Error() == c.err.Error()
+		s.settle()
+		s.gone = c.f == nil
+		if c.snap != nil {
+			s.last = c.snap
+		}
+		switch {
+		case c.kind == Removed:
+			m.forget(s)
+		case c.err != nil:
+			s.failure, s.listing = c.err, c.listing
+			if !known {
+				a.report.Failures = append(a.report.Failures, newFailure(c))
+			}
+		default:
+			s.first = false
+			m.remember(s.id, c.unit)
+		}
+	}
+}
+
+// told completes the report after an activation, and keeps the generation before for
+// Rollback.
+func (m *Manager) told(a *attempt, before []member) {
+	r := &a.report
+	if m.gen == r.New {
+		return
+	}
+	r.New = m.gen
+	r.Duration = m.c.Now().Sub(a.began)
+	if a.trigger != TriggerStart && a.trigger != TriggerRollback {
+		m.history = append(m.history, before)
+		m.history = m.history[max(0, len(m.history)-keptGenerations):]
+	}
+	was := map[string]member{}
+	for _, mem := range before {
+		was[mem.id] = mem
+		r.Listeners -= mem.listeners
+	}
+	for _, mem := range m.members() {
+		old, had := was[mem.id]
+		delete(was, mem.id)
+		r.Listeners += mem.listeners
+		switch {
+		case mem.unit == nil || had && old.unit == mem.unit:
+		case had:
+			r.Changed = append(r.Changed, mem.id)
+		default:
+			r.Added = append(r.Added, mem.id)
+		}
+	}
+	for _, mem := range before {
+		if _, gone := was[mem.id]; gone && mem.unit != nil {
+			r.Removed = append(r.Removed, mem.id)
+		}
+	}
+}

@@ -1,0 +1,433 @@
+package reload
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"dshsh/runtime"
+)
+
+// attempt is one try to bring what is on the disk into force. Used by the manager's
+// goroutine.
+type attempt struct {
+	trigger Trigger
+	byHand  bool            // believe what is there at once, and try all that is not in force
+	only    map[string]bool // the scripts that it is about, with those that wait for them; nil = all
+	take    bool            // what was shown of them is not asked about again
+	began   time.Time
+	report  Report
+}
+
+// attempt looks at the files and deals with what has changed. The error is that the
+// thread or the manager has ended, or ctx; then nothing has been done.
+func (m *Manager) attempt(ctx context.Context, a *attempt) (Report, error) {
+	a.begin(m)
+	var seen map[string]window
+	if a.only == nil {
+		seen = m.watch.take()
+		m.lingers = time.Time{}
+	}
+	v := m.look()
+	m.noteBroken(a, v)
+	if line := m.watchNotice(); line != "" {
+		m.notices(a, line)
+	}
+	batch, again := m.diff(a, v, seen)
+	err := m.try(ctx, a, v, batch, false)
+	if err == nil && len(again) > 0 {
+		err = m.try(ctx, a, v, again, true)
+	}
+	if a.only == nil {
+		m.lastLook = a.began
+		m.schedulePoll()
+	}
+	m.publish()
+	// What was required for the first time is not watched yet; it may have changed since.
+	for _, s := range m.scripts {
+		m.scanNeeds(v, s)
+	}
+	if m.watch.sync(v) {
+		m.watch.note("")
+	}
+	m.notify(a.report)
+	return a.report, err
+}
+
+func (a *attempt) begin(m *Manager) {
+	a.began = m.c.Now()
+	a.report = Report{Trigger: a.trigger, Old: m.gen, New: m.gen}
+}
+
+func (m *Manager) notices(a *attempt, lines ...string) {
+	a.report.Notices = append(a.report.Notices, lines...)
+}
+
+// noteBroken tells of folders that cannot be read, once.
+func (m *Manager) noteBroken(a *attempt, v *view) {
+	var lines []string
+	for _, err := range v.broken {
+		lines = append(lines, err.Error())
+	}
+	if !slices.Equal(lines, m.brokenSaid) {
+		m.brokenSaid = lines
+		m.notices(a, lines...)
+	}
+}
+
+// diff says what is to be tried: what has changed since the last attempt with those that
+// were tried together with it, and, apart, those that failed and may find now what they
+// lacked.
+func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, again []*change) {
+	in := map[string]bool{}
+	add := func(list *[]*change, s *script, f *found) {
+		c := m.newChange(s, f, v, seen)
+		c.approved = a.take && a.only[s.id] && s.unchanged(f, v) // else it is not what was shown
+		if a.trigger == TriggerStart {
+			c.since = time.Time{}
+		}
+		in[s.id] = true
+		*list = append(*list, c)
+	}
+	m.meet(a, v)
+	settled := map[string]bool{} // nobody needs to wait for these any longer
+	for _, s := range m.ordered() {
+		if a.only != nil && !a.only[s.id] {
+			continue
+		}
+		f := v.scripts[s.id]
+		unchanged := s.unchanged(f, v)
+		switch {
+		case f == nil && v.keep[s.layer]:
+		case m.off[s.id]:
+			if f == nil {
+				m.forget(s)
+			}
+		case m.lingering(a, s, f, v, unchanged, seen):
+		case f == nil && s.live == nil:
+			if s.failure != nil || s.held != nil {
+				a.report.Mended = append(a.report.Mended, s.id)
+			}
+			settled[s.id] = true
+			m.forget(s)
+		case s.inForce(f, v):
+			if s.failure != nil || s.waits != nil || s.held != nil {
+				a.report.Mended = append(a.report.Mended, s.id)
+			}
+			settled[s.id] = true
+			s.settle()
+			s.last, s.gone = s.live.unit.snap, false
+		case !unchanged || a.take || a.byHand && s.held == nil && s.open():
+			add(&batch, s, f)
+		case s.held == nil && s.lacked(f, v):
+			add(&again, s, f)
+		}
+	}
+	for _, list := range []*[]*change{&batch, &again} {
+		for _, c := range *list {
+			settled[c.s.id] = true
+		}
+		for _, s := range m.ordered() {
+			waits := slices.ContainsFunc(s.waits, func(id string) bool { return settled[id] })
+			if _, unsure := m.doubts[s.id]; waits && !in[s.id] && !unsure && !m.off[s.id] {
+				add(list, s, v.scripts[s.id])
+			}
+		}
+	}
+	return batch, again
+}
+
+// meet takes note of scripts that were not there before, and of where all are now.
+func (m *Manager) meet(a *attempt, v *view) {
+	for id, f := range v.scripts {
+		s := m.scripts[id]
+		if s == nil {
+			if a.only != nil {
+				continue
+			}
+			s = &script{id: id, file: f.file, layer: f.layer, first: a.trigger == TriggerStart}
+			m.scripts[id] = s
+		}
+		s.path, s.root = f.path, f.root
+		for _, snap := range s.snapshots() {
+			snap.moved(f.root)
+		}
+	}
+}
+
+// forget drops what is known of a script that is gone.
+func (m *Manager) forget(s *script) {
+	delete(m.scripts, s.id)
+	delete(m.units, s.id)
+	delete(m.doubts, s.id)
+}
+
+// lingering says whether a script has gone missing or empty so lately that it is not
+// believed yet.
+func (m *Manager) lingering(a *attempt, s *script, f *found, v *view, unchanged bool, seen map[string]window) bool {
+	sign := ""
+	var paths []string
+	if !unchanged && !a.byHand {
+		sign, paths = m.doubtful(s, f, v)
+	}
+	if sign == "" {
+		delete(m.doubts, s.id)
+		return false
+	}
+	var at time.Time
+	for _, p := range paths {
+		if w, ok := seen[p]; ok && w.last.After(at) {
+			at = w.last
+		}
+	}
+	due := m.doubts.believe(s.id, sign, at, a.began).Add(m.c.Linger)
+	if a.began.Before(due) {
+		m.lingers = earliest(m.lingers, due)
+		return true
+	}
+	delete(m.doubts, s.id)
+	return false
+}
+
+// differs says whether a look found anything that an attempt would have to deal with.
+func (m *Manager) differs(v *view) bool {
+	for id, f := range v.scripts {
+		s := m.scripts[id]
+		if s == nil || !m.off[id] && (!s.unchanged(f, v) || s.held == nil && s.lacked(f, v)) {
+			return true
+		}
+	}
+	for id, s := range m.scripts {
+		if v.scripts[id] == nil && !v.keep[s.layer] && (m.off[id] || !s.gone) {
+			return true
+		}
+	}
+	return false
+}
+
+// try takes a set of changes through gate, compiler and VM, and brings all of it into
+// force or nothing. again: these are being tried another time on a suspicion, so a
+// failure that is known is not told again.
+func (m *Manager) try(ctx context.Context, a *attempt, v *view, batch []*change, again bool) error {
+	batch, err := m.gate(ctx, a, batch)
+	if err != nil || len(batch) == 0 {
+		return err
+	}
+	m.compileAll(batch, v)
+	for _, c := range batch {
+		if c.kind != Removed && c.err == nil {
+			if err := m.load(ctx, c); err != nil {
+				m.discard(batch)
+				return err
+			}
+		}
+	}
+	whole := true // failures that have nothing older do not hold back the others at first
+	for _, c := range batch {
+		if c.err != nil && !(c.s.first && (c.s.live == nil || c.s.live.standIn())) {
+			whole = false
+		}
+	}
+	if !whole {
+		m.discard(batch)
+		m.fail(a, batch, again)
+		return nil
+	}
+	return m.activate(ctx, a, batch, again)
+}
+
+// gate asks about the changes that somebody is to decide about, and returns those that
+// go on. The error is that of ctx, and what the gate said does not count then.
+func (m *Manager) gate(ctx context.Context, a *attempt, batch []*change) ([]*change, error) {
+	var asked []*change
+	var cands []Candidate
+	for _, c := range batch {
+		if c.s.layer == runtime.LayerProject && !c.approved && m.c.Gate != nil {
+			asked = append(asked, c)
+			cands = append(cands, c.candidate())
+		}
+	}
+	if len(asked) == 0 {
+		return batch, nil
+	}
+	verdicts := m.c.Gate(ctx, cands)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	stop := map[*change]bool{}
+	for i, c := range asked {
+		verdict := Hold
+		if i < len(verdicts) {
+			verdict = verdicts[i]
+		}
+		if verdict != Take {
+			m.putOff(a, c, cands[i], verdict)
+			stop[c] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(batch), func(c *change) bool { return stop[c] }), nil
+}
+
+// putOff keeps what was there before, until somebody decides or the files change again.
+func (m *Manager) putOff(a *attempt, c *change, cand Candidate, verdict Verdict) {
+	s := c.s
+	s.settle()
+	if c.snap != nil {
+		c.snap.adopt()
+		s.last = c.snap
+	}
+	s.gone = c.f == nil
+	if verdict == Hold {
+		s.held = &cand
+		a.report.Held = append(a.report.Held, cand)
+	} else {
+		s.refused = true
+		a.report.Refused = append(a.report.Refused, s.id)
+	}
+}
+
+// compileAll compiles off the thread, on as many processors as there are.
+func (m *Manager) compileAll(batch []*change, v *view) {
+	slots := make(chan struct{}, goruntime.GOMAXPROCS(0))
+	var wg sync.WaitGroup
+	for _, c := range batch {
+		if c.kind == Removed {
+			continue
+		}
+		if u := m.compiled(c, v); u != nil {
+			c.unit, c.snap = u, u.snap
+			continue
+		}
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := m.safely(func() { m.compile(c) }); err != nil {
+				c.err = fmt.Errorf("%s: compiling: %w", c.s.file, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// compiled finds the program of the same text, if it is still known.
+func (m *Manager) compiled(c *change, v *view) *unit {
+	for _, u := range slices.Backward(m.units[c.s.id]) {
+		if u.snap.origin == c.snap.origin && c.f.same(u.snap, v) {
+			return u
+		}
+	}
+	return nil
+}
+
+// remember keeps the last few programs of a script: an edit that is taken back, or a
+// rollback, compiles nothing.
+func (m *Manager) remember(id string, u *unit) {
+	const most = 4
+	us := slices.DeleteFunc(slices.Clone(m.units[id]), func(x *unit) bool { return x == u })
+	us = append(us, u)
+	m.units[id] = us[max(0, len(us)-most):]
+}
+
+func (m *Manager) compile(c *change) {
+	f := c.f
+	if f.text.err != nil {
+		c.err = fmt.Errorf("%s cannot be read: %w", f.file, f.text.err)
+		return
+	}
+	e, err := m.c.Host.EngineFor(f.file)
+	if err != nil {
+		c.err = err
+		return
+	}
+	src := runtime.Source{ID: f.id, File: f.file, Dir: c.snap.origin, Code: f.text.code}
+	if src.Dir != "" {
+		src.Read = c.snap.read
+	}
+	prog, err := e.Compile(src)
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.unit = &unit{prog: prog, snap: c.snap}
+}
+
+// load runs a script in a new VM. The error is that the thread could not be entered.
+func (m *Manager) load(ctx context.Context, c *change) error {
+	var failed error
+	err := m.c.Host.Do(ctx, func() {
+		failed = m.safely(func() { c.in, c.err = m.c.Host.Load(m.scriptFile(c.s, c.unit)) })
+		if c.in != nil {
+			c.listeners = len(c.in.Listeners())
+		}
+	})
+	if failed != nil {
+		c.err = fmt.Errorf("%s: loading: %w", c.s.file, failed)
+	}
+	if err == nil && c.err == nil {
+		c.snap.close()
+		c.snap.noteLinks(m.links(c.snap.origin))
+		c.hash = c.snap.hash()
+	}
+	return err
+}
+
+func (m *Manager) scriptFile(s *script, u *unit) runtime.ScriptFile {
+	f := runtime.ScriptFile{ID: s.id, File: s.file, Path: s.path, Layer: s.layer}
+	if u != nil {
+		f.Program, f.Hash = u.prog, u.snap.hash()
+	}
+	return f
+}
+
+// discard gives up what was loaded for a set that does not come into force.
+func (m *Manager) discard(batch []*change) {
+	var ins []*runtime.Instance
+	for _, c := range batch {
+		if c.in != nil {
+			ins = append(ins, c.in)
+			c.in = nil
+		}
+	}
+	if len(ins) > 0 {
+		m.c.Host.Thread.Post(func() {
+			for _, in := range ins {
+				m.c.Host.Discard(in)
+			}
+		})
+	}
+}
+
+// fail notes a set that did not come into force: those that failed keep their old
+// version until they change, those that were tried with them wait for that.
+func (m *Manager) fail(a *attempt, batch []*change, again bool) {
+	var failed []string
+	for _, c := range batch {
+		if c.err != nil {
+			failed = append(failed, c.s.id)
+		}
+	}
+	for _, c := range batch {
+		s := c.s
+		known := again && c.err != nil && s.failure != nil && s.failure.Error() == c.err.Error()
+		waited := s.waits != nil
+		s.settle()
+		if c.snap != nil {
+			s.last = c.snap
+		}
+		s.gone = c.f == nil
+		if c.err == nil {
+			s.waits = failed
+			if !again || !waited {
+				a.report.Waiting = append(a.report.Waiting, s.id)
+			}
+			continue
+		}
+		s.failure, s.listing = c.err, c.listing
+		if !known {
+			a.report.Failures = append(a.report.Failures, newFailure(c))
+		}
+	}
+}

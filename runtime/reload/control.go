@@ -1,0 +1,231 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Reload looks at the files at once and tries everything that is not in force, what
+// failed before or was rolled back included. What is held stays held: Take and Drop are
+// for that. ctx bounds the wait for the thread.
+func (m *Manager) Reload(ctx context.Context) (r Report, err error) {
+	err = m.do(ctx, func(ctx context.Context) (err error) {
+		r, err = m.attempt(ctx, &attempt{trigger: TriggerReload, byHand: true})
+		return err
+	})
+	return r, err
+}
+
+// Off takes a script out of force and keeps it out, whatever is saved, until On or the
+// end of the manager. It is the way out when a script, or its stand-in, denies
+// everything. Scripts that waited for it to be mended are tried right after.
+func (m *Manager) Off(ctx context.Context, name string) (r Report, err error) {
+	err = m.do(ctx, func(ctx context.Context) error {
+		s, err := m.resolve(name)
+		if err != nil {
+			return err
+		}
+		a := &attempt{trigger: TriggerOff}
+		a.begin(m)
+		err = m.edit(ctx, a, func(next map[string]*live) bool {
+			moves := next[s.id] != nil
+			delete(next, s.id)
+			return moves
+		})
+		if err == nil {
+			m.off[s.id] = true
+			s.settle()
+			m.release(s.id)
+		}
+		r = m.finish(a)
+		return err
+	})
+	return r, err
+}
+
+// release has the scripts that waited for another one tried without it.
+func (m *Manager) release(id string) {
+	for _, s := range m.scripts {
+		for _, w := range s.waits {
+			if w == id {
+				s.waits, s.last, s.gone = nil, nil, false
+				m.watch.note("")
+				break
+			}
+		}
+	}
+}
+
+// finish publishes and tells what an attempt came to.
+func (m *Manager) finish(a *attempt) Report {
+	m.publish()
+	m.notify(a.report)
+	return a.report
+}
+
+// On switches a script on again: one that is off is loaded from its file, one that is in
+// quarantine is let go, one that failed is tried again. When it cannot be loaded, the
+// error says why and it stays as it was.
+func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
+	err = m.do(ctx, func(ctx context.Context) error {
+		s, err := m.resolve(name)
+		if err != nil {
+			return err
+		}
+		if s.held != nil {
+			return fmt.Errorf("%s: a change of it is held: take it or drop it", s.id)
+		}
+		wasOff := m.off[s.id]
+		if !wasOff && s.failure == nil && s.live != nil {
+			r = Report{Trigger: TriggerOn, Old: m.gen, New: m.gen}
+			return m.c.Host.Do(ctx, func() { m.c.Host.Lift(s.live.in) })
+		}
+		if wasOff {
+			delete(m.off, s.id)
+			s.first = false // a failure leaves it off, and denies nothing
+		}
+		r, err = m.attempt(ctx, &attempt{trigger: TriggerOn, byHand: true, only: map[string]bool{s.id: true}})
+		if err == nil {
+			err = s.failure
+		}
+		if err != nil && wasOff {
+			m.off[s.id] = true
+			m.publish()
+		}
+		return err
+	})
+	return r, err
+}
+
+// Take brings held changes into force, together; the gate and Ask are not asked again. It
+// is an error when one is not held, or is no longer what was shown: then the newer
+// content goes through the gate.
+func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err error) {
+	err = m.do(ctx, func(ctx context.Context) error {
+		only := map[string]bool{}
+		for _, name := range names {
+			s, err := m.heldScript(name)
+			if err != nil {
+				return err
+			}
+			only[s.id] = true
+		}
+		if r, err = m.attempt(ctx, &attempt{trigger: TriggerTake, byHand: true, take: true, only: only}); err != nil {
+			return err
+		}
+		for id := range only {
+			if s := m.scripts[id]; s != nil && s.held != nil {
+				return fmt.Errorf("%s has changed since it was shown: look at it again", id)
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// Drop gives up held changes: what is in force stays until the files change again.
+func (m *Manager) Drop(ctx context.Context, names ...string) error {
+	return m.do(ctx, func(context.Context) error {
+		var drop []*script
+		for _, name := range names {
+			s, err := m.heldScript(name)
+			if err != nil {
+				return err
+			}
+			drop = append(drop, s)
+		}
+		for _, s := range drop {
+			s.settle()
+			s.refused = true
+		}
+		m.publish()
+		return nil
+	})
+}
+
+func (m *Manager) heldScript(name string) (*script, error) {
+	s, err := m.resolve(name)
+	if err == nil && s.held == nil {
+		err = fmt.Errorf("%s: %w", s.id, ErrNotHeld)
+	}
+	return s, err
+}
+
+// Rollback brings the scripts back into force that the generation before had, in new VMs
+// where they differ; used again it goes one further back. What is on the disk is not
+// changed, and comes into force again when it is saved or by Reload.
+func (m *Manager) Rollback(ctx context.Context) (r Report, err error) {
+	err = m.do(ctx, func(ctx context.Context) error {
+		if len(m.history) == 0 {
+			return fmt.Errorf("rolling back scripts: %w", ErrNoOlder)
+		}
+		a := &attempt{trigger: TriggerRollback}
+		a.begin(m)
+		if err := m.rollback(ctx, a, m.history[len(m.history)-1]); err != nil {
+			return fmt.Errorf("rolling back scripts: %w", err)
+		}
+		m.history = m.history[:len(m.history)-1]
+		r = m.finish(a)
+		return nil
+	})
+	return r, err
+}
+
+func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) error {
+	var loaded []*change
+	back := map[string]*live{} // what it had that is not in force
+	for _, mem := range target {
+		s := m.scripts[mem.id]
+		if s == nil {
+			s = &script{id: mem.id, file: mem.file, layer: mem.layer, path: mem.path, root: mem.root, gone: true}
+		}
+		if mem.unit == nil || s.live != nil && s.live.unit == mem.unit {
+			continue
+		}
+		c := &change{s: s, unit: mem.unit, snap: mem.unit.snap}
+		loaded = append(loaded, c)
+		if err := errors.Join(m.load(ctx, c), c.err); err != nil {
+			m.discard(loaded)
+			return err
+		}
+		back[mem.id] = &live{unit: mem.unit, in: c.in, listeners: c.listeners}
+	}
+	for _, c := range loaded {
+		m.scripts[c.s.id] = c.s
+	}
+	err := m.edit(ctx, a, func(next map[string]*live) bool {
+		had := map[string]bool{}
+		for _, mem := range target {
+			had[mem.id] = true
+			switch l := back[mem.id]; {
+			case l != nil:
+				l.in.Hash = l.unit.snap.hash()
+				next[mem.id] = l
+			case mem.unit == nil && !next[mem.id].standIn() && m.scripts[mem.id] != nil:
+				next[mem.id] = &live{in: m.c.Host.StandIn(m.scriptFile(m.scripts[mem.id], nil), mem.failure)}
+			}
+		}
+		for id := range next {
+			if !had[id] {
+				delete(next, id)
+			}
+		}
+		return true
+	})
+	if err != nil {
+		m.discard(loaded)
+		return err
+	}
+	had := map[string]bool{}
+	for _, mem := range target {
+		had[mem.id] = true
+		delete(m.off, mem.id)
+	}
+	for _, s := range m.scripts {
+		if back[s.id] != nil || !had[s.id] {
+			s.back = true
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package reload
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"dshsh/runtime"
+)
+
+// unit is a compiled script with the text that it was compiled from. Immutable, except
+// that its snapshot grows when the program requires something late.
+type unit struct {
+	prog runtime.Program
+	snap *snapshot
+}
+
+// live is a script that is in force, or a stand-in (unit nil). Immutable.
+type live struct {
+	unit      *unit
+	in        *runtime.Instance
+	listeners int // registered while loading
+}
+
+func (l *live) standIn() bool { return l != nil && l.unit == nil }
+
+// script is what is known of one identity. Used by the manager's goroutine.
+type script struct {
+	id, file   string
+	layer      runtime.Layer
+	path, root string
+
+	live *live     // in the newest generation; nil = not in it
+	last *snapshot // what the last attempt or decision was about; nil = there was none
+	gone bool      // then the file was gone
+
+	failure error    // why the last attempt failed
+	listing string   // what lay beside it then
+	waits   []string // tried together with these, which failed
+	held    *Candidate
+	refused bool // the gate, or Drop, said no to last
+	back    bool // a rollback took it out of force
+	first   bool // it was there at the start and has never loaded
+}
+
+// same says whether the files are what snap holds.
+func (f *found) same(snap *snapshot, v *view) bool {
+	if f.root == "" {
+		return snap.text().same(f.text)
+	}
+	return snap.matches(f.root, v.read)
+}
+
+// unchanged says whether the last attempt or decision was about what there is now.
+func (s *script) unchanged(f *found, v *view) bool {
+	if f == nil {
+		return s.gone
+	}
+	return !s.gone && s.last != nil && f.same(s.last, v)
+}
+
+// inForce says whether what there is now is in force already.
+func (s *script) inForce(f *found, v *view) bool {
+	return f != nil && s.live != nil && !s.live.standIn() && f.same(s.live.unit.snap, v)
+}
+
+// lacked says whether a script that failed may find now what it lacked then: something
+// beside it has changed.
+func (s *script) lacked(f *found, v *view) bool {
+	return s.failure != nil && f != nil && f.root != "" && v.listing[f.root] != s.listing
+}
+
+// open says that what is on the disk is not what is in force, for whatever reason.
+func (s *script) open() bool {
+	return s.failure != nil || s.waits != nil || s.refused || s.back || s.live == nil
+}
+
+// settle ends every open question about the script.
+func (s *script) settle() {
+	s.failure, s.waits, s.held, s.refused, s.back = nil, nil, nil, false, false
+}
+
+// snapshots are those whose files matter: what is in force and what was tried last.
+func (s *script) snapshots() []*snapshot {
+	var out []*snapshot
+	if s.live != nil && !s.live.standIn() {
+		out = append(out, s.live.unit.snap)
+	}
+	if s.last != nil && (len(out) == 0 || s.last != out[0]) {
+		out = append(out, s.last)
+	}
+	return out
+}
+
+// ordered lists the known scripts by layer, then file name.
+func (m *Manager) ordered() []*script {
+	return slices.SortedFunc(maps.Values(m.scripts), func(a, b *script) int {
+		return cmp.Or(cmp.Compare(a.layer, b.layer), strings.Compare(a.file, b.file))
+	})
+}
+
+// change is one script of an attempt. Used by the manager's goroutine, and on the thread
+// while that waits for it.
+type change struct {
+	s        *script
+	kind     Kind
+	f        *found // nil when the script is gone
+	snap     *snapshot
+	since    time.Time
+	listing  string // what lay beside the script when the attempt began
+	approved bool   // Take or On: the gate and Ask have been answered
+
+	unit      *unit
+	in        *runtime.Instance
+	listeners int
+	hash      string
+	err       error
+	verdict   Verdict // of Ask
+}
+
+// newChange prepares an attempt on what there is now.
+func (m *Manager) newChange(s *script, f *found, v *view, seen map[string]window) *change {
+	c := &change{s: s, f: f, kind: Changed, verdict: Take}
+	switch {
+	case f == nil:
+		c.kind = Removed
+	case s.live == nil:
+		c.kind = Added
+	}
+	c.since = m.since(s, f, v, seen)
+	if f == nil {
+		return c
+	}
+	c.snap = newSnapshot(f.root, f.file, f.text)
+	c.listing = m.listing(v, f.root)
+	for _, old := range s.snapshots() {
+		for _, rel := range old.names() {
+			if rel != old.main && f.root != "" && !strings.HasSuffix(rel, linkMark) {
+				c.snap.offer(rel, current(f.root, rel, v.read))
+			}
+		}
+	}
+	return c
+}
+
+// since is the earliest moment at which the change can have come.
+func (m *Manager) since(s *script, f *found, v *view, seen map[string]window) time.Time {
+	var paths []string
+	switch {
+	case f == nil:
+		paths = []string{(point{s.root, s.file}).path()}
+	case s.last == nil || f.root == "":
+		paths = []string{(point{f.root, f.file}).path()}
+	default:
+		for _, rel := range s.last.differing(f.root, v.read) {
+			paths = append(paths, (point{f.root, rel}).path())
+		}
+	}
+	since := m.c.Now()
+	for _, p := range paths {
+		at := m.lastLook
+		if w, ok := seen[p]; ok {
+			at = w.first
+		}
+		if at.Before(since) {
+			since = at
+		}
+	}
+	return since
+}
+
+// files describes the change to whoever decides about it.
+func (c *change) files() []FileChange {
+	var old *snapshot
+	if l := c.s.live; l != nil && !l.standIn() {
+		old = l.unit.snap
+	}
+	names := map[string]bool{}
+	if old != nil {
+		for _, rel := range old.names() {
+			names[rel] = true
+		}
+	}
+	if c.snap != nil {
+		for _, rel := range c.snap.all() {
+			names[rel] = true
+		}
+	}
+	var out []FileChange
+	for _, rel := range slices.Sorted(maps.Keys(names)) {
+		var was, is *file
+		if old != nil {
+			was = old.get(rel)
+		}
+		if c.snap != nil {
+			is = c.snap.either(rel)
+		}
+		if was != nil && is != nil && was.same(is) || strings.HasSuffix(rel, linkMark) {
+			continue
+		}
+		fc := FileChange{Path: (point{c.s.root, rel}).path()}
+		if was != nil {
+			fc.Old = was.code
+		}
+		if is != nil {
+			fc.New = is.code
+		}
+		out = append(out, fc)
+	}
+	return out
+}
+
+func (c *change) candidate() Candidate {
+	cand := Candidate{ID: c.s.id, File: c.s.file, Path: c.s.path, Layer: c.s.layer, Kind: c.kind, Since: c.since, Files: c.files()}
+	if c.snap != nil {
+		cand.Hash = c.snap.hashAll()
+	}
+	if l := c.s.live; l != nil && !l.standIn() {
+		cand.OldHash = l.in.Hash
+	}
+	return cand
+}
