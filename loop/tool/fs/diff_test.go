@@ -81,7 +81,7 @@ func TestDiffCanBeApplied(t *testing.T) {
 		}
 		return b.String()
 	}
-	for range 2000 {
+	for range 500 {
 		old, new := text(), text()
 		d := Diff("o", "n", []byte(old), []byte(new))
 		if d == "" {
