@@ -72,6 +72,7 @@ type ThreadOptions struct {
 // NewThread returns a free thread.
 func NewThread(o ThreadOptions) *Thread {
 	t := &Thread{sem: make(chan struct{}, 1), closed: make(chan struct{}), onPanic: o.OnPanic, debug: o.Debug}
+	t.tasks.changed.L = &t.tasks.mu
 	t.clock.onStuck = o.OnStuck
 	t.clock.stuckAfter = o.StuckAfter
 	if t.clock.stuckAfter <= 0 {
@@ -129,11 +130,7 @@ func (t *Thread) Go(ctx context.Context, fn func()) {
 	}
 	go func() {
 		defer t.tasks.end()
-		err := t.Do(ctx, fn)
-		var p *PanicError
-		if errors.As(err, &p) {
-			t.report(p)
-		}
+		_ = t.Do(ctx, func() { t.contain(fn) })
 	}()
 }
 
@@ -148,12 +145,12 @@ func (t *Thread) Post(fn func()) {
 	t.postMu.Unlock()
 	select {
 	case t.sem <- struct{}{}:
-		if !t.tasks.begin() {
+		if !t.tasks.beginDrain() {
 			<-t.sem
 			return
 		}
 		go func() {
-			defer t.tasks.end()
+			defer t.tasks.endDrain()
 			t.release()
 		}()
 	default:
@@ -165,7 +162,7 @@ func (t *Thread) Post(fn func()) {
 // cancelled.
 func (t *Thread) Close() {
 	t.once.Do(func() { close(t.closed) })
-	t.tasks.wait()
+	t.tasks.close()
 	t.clock.stop()
 }
 
@@ -237,6 +234,11 @@ func (t *Thread) drain() {
 func (t *Thread) runPosted(fn func()) {
 	t.posted = chain{noWait: 1}
 	t.setCurrent(&t.posted)
+	t.contain(fn)
+}
+
+// contain runs fn where no caller can be told of its panic.
+func (t *Thread) contain(fn func()) {
 	defer func() {
 		if v := recover(); v != nil {
 			t.report(recovered(v))
