@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"dshsh/loop/model"
@@ -86,6 +87,9 @@ type Host struct {
 	deferred   []deferredOp   // rule 7: waits for the outermost operation's end
 	dropped    map[string]int // by script: operations refused beyond the cap
 	current    *agent         // the one that ctx.agents.current means to a prompt
+
+	logsMu sync.Mutex // guards logs
+	logs   map[*session.Log]struct{}
 }
 
 type deferredOp struct {
@@ -95,7 +99,7 @@ type deferredOp struct {
 
 // New returns a host with no agents.
 func New(cfg Config) (*Host, error) {
-	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}}
+	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, logs: map[*session.Log]struct{}{}}
 	if h.cfg.Notices == nil {
 		h.cfg.Notices = NoNotices{}
 	}
@@ -170,6 +174,43 @@ func (h *Host) Stop() {
 		}
 	}
 	h.Host.Close()
+}
+
+// SyncLogs makes every open log durable. It needs no thread: any goroutine may call it,
+// as the last resort when the thread is stuck.
+func (h *Host) SyncLogs() error {
+	h.logsMu.Lock()
+	defer h.logsMu.Unlock()
+	var errs []error
+	for l := range h.logs {
+		errs = append(errs, l.Sync())
+	}
+	return errors.Join(errs...)
+}
+
+func (h *Host) keepLog(l *session.Log, open bool) {
+	h.logsMu.Lock()
+	defer h.logsMu.Unlock()
+	if open {
+		h.logs[l] = struct{}{}
+	} else {
+		delete(h.logs, l)
+	}
+}
+
+// RecordGeneration notes in every agent's log which scripts came into force.
+func (h *Host) RecordGeneration(g *runtime.Generation) {
+	for _, a := range h.agents {
+		h.recordGeneration(a, g)
+	}
+}
+
+func (h *Host) recordGeneration(a *agent, g *runtime.Generation) {
+	rec := GenerationRecord{Generation: g.N, Scripts: []GenerationEntry{}}
+	for _, in := range g.Instances {
+		rec.Scripts = append(rec.Scripts, GenerationEntry{Name: in.ID, Layer: in.Layer.String(), Hash: in.Hash})
+	}
+	h.recordAll(a, RecGeneration, rec, nil)
 }
 
 // op runs one host operation. When the outermost has finished its own changes and

@@ -88,6 +88,7 @@ func (h *Host) start(log *session.Log, o CreateOptions, source string) (_ Agent,
 		a.fold(rec)
 	}
 	a.greetAll()
+	h.keepLog(log, true)
 	announced := false
 	defer func() {
 		if err != nil {
@@ -98,6 +99,7 @@ func (h *Host) start(log *session.Log, o CreateOptions, source string) (_ Agent,
 				AgentDisposed.Fire(h.Host, runtime.Target{Scope: a, AgentID: a.id}, AgentPayload{Agent: a})
 				SessionDisposed.Fire(h.Host, runtime.Target{Scope: a, AgentID: a.id}, SessionPayload{Session: a.session})
 			}
+			h.keepLog(log, false)
 			_ = log.Close()
 		}
 	}()
@@ -113,6 +115,9 @@ func (h *Host) start(log *session.Log, o CreateOptions, source string) (_ Agent,
 	}
 	if err := AgentCreated.FireErr(h.Host, a.target(), AgentPayload{Agent: a}); err != nil {
 		return nil, err
+	}
+	if g := h.Current(); len(g.Instances) > 0 {
+		h.recordGeneration(a, g)
 	}
 	h.Thread.Go(context.Background(), func() { a.sessionStart(source) })
 	return a, nil
@@ -202,6 +207,7 @@ func (a *agent) Dispose() error {
 	t := runtime.Target{Scope: a, AgentID: a.id}
 	AgentDisposed.Fire(a.h.Host, t, AgentPayload{Agent: a})
 	SessionDisposed.Fire(a.h.Host, t, SessionPayload{Session: a.session})
+	a.h.keepLog(a.log, false)
 	var cerr error
 	if werr := a.h.Thread.Away(func() { cerr = a.log.Close() }); werr != nil {
 		cerr = a.log.Close()

@@ -148,6 +148,10 @@ func (a *agent) execute(act *activity, call *ToolCall) ToolResult {
 
 // runStages judges a call and runs its body. ran says that the body had started.
 func (a *agent) runStages(act *activity, call *ToolCall, found *callee) (res ToolResult, ran bool) {
+	if failed := act.gen.Failed(); len(failed) > 0 {
+		in := failed[0]
+		return errorResult(fmt.Errorf("denied: the policy %s could not be loaded (%v); mend it, or switch it off with `/scripts off %s`", in.ID, in.Failed(), in.File)), false
+	}
 	j, rw, err := a.judge(act, *call, found)
 	if act.aborted() {
 		res := errorResult(tool.AbortedBeforeDispatch())

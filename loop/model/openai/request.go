@@ -89,7 +89,7 @@ func (p *Provider) encode(req *model.Request, f form) ([]byte, error) {
 	}
 	for _, t := range req.Tools {
 		spec := wireToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Parameters}
-		if len(spec.Parameters) == 0 {
+		if len(spec.Parameters) == 0 || string(spec.Parameters) == "null" {
 			spec.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 		w.Tools = append(w.Tools, wireTool{Type: "function", Function: spec})

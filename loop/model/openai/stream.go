@@ -111,8 +111,7 @@ func (s *stream) advance() {
 // frames takes the data of one event: a frame, or several where a service leaves out the
 // blank lines between them.
 func (s *stream) frames(data []byte, ev wire.Event) {
-	s.frame = frame{}
-	err := json.Unmarshal(data, &s.frame)
+	err := s.frame.decode(data)
 	if err == nil {
 		s.take(data, ev.Type)
 		return
@@ -125,8 +124,7 @@ func (s *stream) frames(data []byte, ev wire.Event) {
 		} else if err != nil {
 			break
 		}
-		s.frame = frame{}
-		if err = json.Unmarshal(raw, &s.frame); err != nil {
+		if err = s.frame.decode(raw); err != nil {
 			break
 		}
 		s.take(raw, ev.Type)

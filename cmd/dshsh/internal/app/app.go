@@ -1,0 +1,219 @@
+// Package app is the program: flags, subcommands, wiring and exit codes. Everything that
+// it takes from the system is in an [Env], so that the program is a value that tests can
+// run.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// Exit codes of the program.
+const (
+	exitOK       = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitBlocked  = 3
+	exitCap      = 4 // max-tokens, or the cap on steps
+	exitScript   = 5
+	exitAborted  = 130
+	exitSigpipe  = 141
+	outStdin     = "-"
+	scriptsPlace = ".dshsh/scripts"
+)
+
+// Env is what the program takes from the system. Set before use.
+type Env struct {
+	Args           []string // without the program's name
+	Environ        []string
+	Getenv         func(string) string
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Dir            string
+	Now            func() time.Time
+	// TTY says that Stdin and Stdout are a terminal; Piped that Stdin is a pipe or a file.
+	TTY, Piped bool
+	// Signals brings INT and TERM while a command other than the prompt runs.
+	Signals func(sigs ...os.Signal) (ch <-chan os.Signal, stop func())
+}
+
+// OS is the real environment.
+func OS() Env {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	e := Env{
+		Args: os.Args[1:], Environ: os.Environ(), Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Dir: dir, Now: time.Now,
+		TTY: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())),
+		Signals: func(sigs ...os.Signal) (<-chan os.Signal, func()) {
+			ch := make(chan os.Signal, 4)
+			signal.Notify(ch, sigs...)
+			return ch, func() { signal.Stop(ch) }
+		},
+	}
+	if fi, err := os.Stdin.Stat(); err == nil {
+		e.Piped = fi.Mode()&os.ModeCharDevice == 0
+	}
+	return e
+}
+
+// exitCode is an error that decides the program's exit code. err may be nil when
+// everything has been said.
+type exitCode struct {
+	code int
+	err  error
+}
+
+func (e *exitCode) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitCode) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitCode{exitUsage, err} }
+
+// Main runs the program and returns its exit code.
+func Main(e Env) int {
+	root := newRoot(&e)
+	root.SetArgs(e.Args)
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
+	err := root.ExecuteContext(context.Background())
+	if err == nil {
+		return exitOK
+	}
+	code := exitError
+	var ec *exitCode
+	if errors.As(err, &ec) {
+		code = ec.code
+		if ec.err == nil {
+			return code
+		}
+	}
+	fmt.Fprintf(e.Stderr, "dshsh: %v\n", err)
+	return code
+}
+
+// newRoot builds the tree of commands.
+func newRoot(e *Env) *cobra.Command {
+	f := &flags{}
+	root := &cobra.Command{
+		Use:   "dshsh",
+		Short: "An agent shell that you script while it runs",
+		Long: "dshsh opens a prompt on an agent. Policies are JavaScript or Lua files in " + scriptsPlace + ":\n" +
+			"they see and change what the agent does, and a save takes effect at the next turn.",
+		Args:          noArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return runPrompt(cmd.Context(), e, f) },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
+	})
+	f.add(root, false)
+	run := &cobra.Command{
+		Use:   "run [flags] PROMPT...",
+		Short: "Ask once: the reply on standard output, everything else on standard error",
+		Long: "run sends one prompt and ends when the agent is idle. `-` as a prompt, or a pipe, adds standard input.\n\n" +
+			"Exit codes: 0 completed, 1 error, 2 usage, 3 blocked by a policy, 4 cut by a limit, 5 a script's error, 130 cancelled.",
+		RunE: func(cmd *cobra.Command, args []string) error { return runOnce(cmd.Context(), e, f, args) },
+	}
+	f.add(run, true)
+	root.AddCommand(run, newSessionCommand(e), newScriptsCommand(e, f), &cobra.Command{
+		Use: "version", Short: "Say which version this is", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(e.Stdout, versionLine())
+			return err
+		},
+	})
+	return root
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		msg := fmt.Sprintf("unknown command %q", args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			msg += fmt.Sprintf(" (did you mean %q?)", near[0])
+		}
+		return usage(fmt.Errorf("%s; to ask something once: dshsh run %q", msg, args[0]))
+	}
+	return usage(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0]))
+}
+
+// flags are those that the prompt and run share.
+type flags struct {
+	provider, model, baseURL string
+	scripts                  []string
+	policies                 []string
+	safe, trust              bool
+	cwd                      string
+	cont                     bool
+	resume, fork             string
+	approve                  string
+	maxSteps, maxForced      int
+	json                     bool
+}
+
+func (f *flags) add(c *cobra.Command, run bool) {
+	fs := c.Flags()
+	fs.StringVar(&f.provider, "provider", "", "model service: openai, deepseek or offline")
+	fs.StringVar(&f.model, "model", "", "model of that service")
+	fs.StringVar(&f.baseURL, "base-url", "", "address of the service, such as http://localhost:11434/v1")
+	fs.StringArrayVar(&f.scripts, "script", nil, "load this script too (repeatable)")
+	fs.StringArrayVar(&f.policies, "policy", nil, "switch a bundled policy on (repeatable)")
+	fs.BoolVar(&f.safe, "safe", false, "run no scripts; the default policy stays")
+	fs.BoolVar(&f.trust, "trust", false, "trust this folder's scripts without asking")
+	fs.StringVar(&f.cwd, "cwd", "", "work in this folder")
+	fs.BoolVarP(&f.cont, "continue", "c", false, "go on with the newest session of this folder")
+	fs.StringVarP(&f.resume, "resume", "r", "", "go on with the session of this id")
+	fs.StringVar(&f.fork, "fork", "", "begin with a copy of a session: ID[@SEQ]")
+	fs.StringVar(&f.approve, "approve", "ask", "what becomes of calls that need approval: ask, never or all")
+	fs.IntVar(&f.maxSteps, "max-steps", 0, "end a turn after so many steps")
+	fs.IntVar(&f.maxForced, "max-continuations", 0, "how often scripts may continue a turn (25)")
+	if run {
+		fs.BoolVar(&f.json, "json", false, "print the records of this run as they are logged, and nothing else")
+	}
+}
+
+// workDir is the folder to work in, absolute and with links resolved, so that a session
+// is found again whatever way leads here.
+func (f *flags) workDir(e *Env) (string, error) {
+	dir := e.Dir
+	if f.cwd != "" {
+		dir = f.cwd
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(e.Dir, dir)
+		}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", usage(fmt.Errorf("--cwd: %w", err))
+	}
+	if fi, err := os.Stat(real); err != nil || !fi.IsDir() {
+		return "", usage(fmt.Errorf("--cwd: %s is not a folder", dir))
+	}
+	return real, nil
+}
+
+// interrupts are the signals that cancel what runs.
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM}

@@ -1,0 +1,230 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/cmd/dshsh/internal/repl"
+	"dshsh/loop"
+	"dshsh/runtime/reload"
+	"dshsh/session"
+)
+
+// prompt is the shell as the prompt sees it: it implements repl.Shell.
+type prompt struct {
+	*sh
+	ed   *repl.Editor
+	loop *repl.Loop
+	asks sync.WaitGroup // trust questions under way
+}
+
+func (p *prompt) Host() *loop.Host         { return p.host }
+func (p *prompt) Scripts() *reload.Manager { return p.manager }
+
+// New implements repl.Shell.
+func (p *prompt) New() (a loop.Agent, err error) {
+	o := loop.CreateOptions{Options: loop.Options{Provider: p.cfg.Provider, Model: p.cfg.Model}, Header: session.Header{Cwd: p.dir}}
+	if derr := p.host.Do(context.Background(), func() { a, err = p.host.Create(o) }); derr != nil {
+		err = derr
+	}
+	return a, err
+}
+
+// Resume implements repl.Shell.
+func (p *prompt) Resume(id string) (loop.Agent, *session.Report, error) {
+	id, err := p.store.Resolve(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.resumeSession(id, loop.CreateOptions{Options: loop.Options{Provider: p.cfg.Provider, Model: p.cfg.Model}})
+}
+
+// Sessions implements repl.Shell: those of this folder.
+func (p *prompt) Sessions() ([]session.Info, error) {
+	all, err := p.store.List()
+	var out []session.Info
+	for _, in := range all {
+		if in.Header.Cwd == p.dir {
+			out = append(out, in)
+		}
+	}
+	return out, err
+}
+
+// Route implements repl.Shell.
+func (p *prompt) Route(a loop.Agent) string {
+	o := a.Options()
+	if o.Provider == "offline" {
+		return "offline"
+	}
+	return o.Provider + "/" + o.Model
+}
+
+// SetRoute implements repl.Shell.
+func (p *prompt) SetRoute(a loop.Agent, route string) error {
+	provider, name, ok := strings.Cut(route, "/")
+	known := map[string]bool{"offline": true}
+	for _, s := range p.cfg.Services {
+		known[s.Name] = true
+	}
+	if route == "offline" {
+		provider, name, ok = route, route, true
+	}
+	if !ok || !known[provider] {
+		// A model's own name may hold a slash.
+		provider, name = a.Options().Provider, route
+		if provider == "offline" {
+			return errors.New("the offline provider has one model; name the provider too, as in openai/MODEL, when one is configured")
+		}
+	}
+	return p.host.Do(context.Background(), func() { a.SetModel(provider, name) })
+}
+
+// runPrompt is `dshsh` without a command.
+func runPrompt(ctx context.Context, e *Env, f *flags) error {
+	p := &prompt{}
+	early := &earlyLines{}
+	s, err := newShell(e, f, early.say, func(ctx context.Context, q loop.Question) (loop.Answer, error) {
+		return p.loop.Approve(ctx, q, func() { p.approvals.Add(q.Call.Name, q.Call.Arguments) })
+	})
+	if err != nil {
+		return err
+	}
+	p.sh = s
+	defer s.stop()
+	if err := os.MkdirAll(s.cfg.Paths.State, 0o700); err != nil {
+		early.say("history is not kept: " + err.Error())
+	}
+	ed, err := repl.NewEditor(repl.EditorConfig{
+		In: e.Stdin, Out: e.Stdout, TTY: e.TTY && e.Getenv("TERM") != "dumb", Prompt: "> ",
+		HistoryFile: s.cfg.Paths.History, Getenv: e.Getenv,
+		Complete: func(line string, pos int) []repl.Candidate { return p.loop.CompleteLine(line, pos) },
+	})
+	if err != nil {
+		return err
+	}
+	p.ed = ed
+	defer ed.RestoreOnPanic()
+	defer ed.Close()
+	p.loop = repl.NewLoop(ed, p, render.ColorFromEnv(e.TTY, e.Getenv), e.Now)
+	early.become(p.loop.Say)
+	rep, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	p.welcome(rep)
+	a, srep, err := s.session()
+	if err != nil {
+		return err
+	}
+	for _, line := range reportLines(srep) {
+		p.loop.Say(line)
+	}
+	defer p.asks.Wait()
+	qctx, stop := context.WithCancel(ctx)
+	defer stop()
+	p.askTrust(qctx, rep.Held)
+	return p.loop.Run(ctx, a)
+}
+
+// welcome is the first lines: what answers, which scripts are in force.
+func (p *prompt) welcome(rep reload.Report) {
+	if p.cfg.NoKey {
+		p.loop.Say("dshsh on the offline provider: it is no model, but it can call tools. Set DEEPSEEK_API_KEY or OPENAI_API_KEY,\n" +
+			"or pass --base-url, for a real one. Try: call bash {\"command\":\"echo hi\"}   or /help")
+	} else {
+		p.loop.Say(fmt.Sprintf("dshsh on %s/%s. /help lists the commands.", p.cfg.Provider, p.cfg.Model))
+	}
+	if len(rep.Added)+len(rep.Failures) > 0 {
+		p.loop.Say(strings.TrimRight(render.Visible(rep.String()), "\n"))
+	}
+}
+
+// askTrust asks, beside everything else, whether the project's scripts may run.
+func (p *prompt) askTrust(ctx context.Context, held []reload.Candidate) {
+	if len(held) == 0 {
+		return
+	}
+	p.asks.Add(1)
+	go func() {
+		defer p.asks.Done()
+		if err := p.trustQuestion(ctx, held); err != nil && !errors.Is(err, context.Canceled) {
+			p.loop.Say(render.Visible(err.Error()))
+		}
+	}()
+}
+
+func (p *prompt) trustQuestion(ctx context.Context, held []reload.Candidate) error {
+	var names, ids []string
+	for _, c := range held {
+		names = append(names, c.File)
+		ids = append(ids, c.ID)
+	}
+	q := fmt.Sprintf("This folder has scripts that are not trusted: %s\nThey see and change what the agent does. Run the scripts? y / n / show ", strings.Join(names, ", "))
+	for {
+		ans, err := p.ed.Ask(ctx, q, func(s string) bool {
+			s = strings.ToLower(s)
+			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show"
+		})
+		switch {
+		case errors.Is(err, repl.ErrNoPerson):
+			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: held}))
+			return nil
+		case errors.Is(err, repl.ErrInterrupted):
+			ans = "n"
+		case err != nil:
+			return err
+		}
+		switch strings.ToLower(ans)[0] {
+		case 's':
+			for _, c := range held {
+				for _, f := range c.Files {
+					p.loop.Say("--- " + render.Visible(filepath.Base(f.Path)))
+					p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
+				}
+			}
+		case 'n':
+			p.loop.Say("the scripts do not run; `/scripts` lists them, a new start asks again")
+			return nil
+		default:
+			if err := p.trustProject(); err != nil {
+				return err
+			}
+			_, err := p.manager.Take(ctx, ids...)
+			return err
+		}
+	}
+}
+
+// earlyLines keeps what is said before there is a prompt.
+type earlyLines struct {
+	mu    sync.Mutex // guards both
+	lines []string
+	to    func(string)
+}
+
+func (x *earlyLines) say(line string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.to == nil {
+		x.lines = append(x.lines, line)
+		return
+	}
+	x.to(line)
+}
+
+func (x *earlyLines) become(to func(string)) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.to = to
+	for _, l := range x.lines {
+		to(l)
+	}
+	x.lines = nil
+}

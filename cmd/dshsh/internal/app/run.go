@@ -1,0 +1,289 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/loop"
+	"dshsh/loop/model"
+	"dshsh/runtime"
+	"dshsh/session"
+)
+
+// oneShot collects what `dshsh run` shows. Its methods run on the host thread, except
+// say.
+type oneShot struct {
+	e       *Env
+	json    bool
+	render  *render.Renderer
+	mu      sync.Mutex // guards out and err, which several goroutines write to
+	out     *bufio.Writer
+	broken  error // standard output is gone
+	reason  loop.EndReason
+	scripts bool // the turn's error is a script's
+}
+
+// say shows a line beside the reply.
+func (o *oneShot) say(line string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprintln(o.e.Stderr, line)
+}
+
+// write puts out what belongs to standard output, and gives the turn up when nobody
+// reads it any more.
+func (o *oneShot) write(b []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken != nil {
+		return o.broken
+	}
+	_, err := o.out.Write(b)
+	if err == nil {
+		err = o.out.Flush()
+	}
+	o.broken = err
+	return err
+}
+
+// record handles one record of the run.
+func (o *oneShot) record(rec session.Record) error {
+	if rec.Type == loop.RecTurnEnd {
+		var d loop.TurnEnd
+		if err := json.Unmarshal(rec.Data, &d); err == nil {
+			o.reason = d.Reason
+		}
+	}
+	if o.json {
+		line, err := rec.MarshalJSON()
+		if err != nil {
+			return err
+		}
+		return o.write(append(line, '\n'))
+	}
+	switch rec.Type {
+	case loop.RecChunk:
+		return nil
+	case loop.RecAssistant:
+		return o.reply(rec)
+	}
+	if text := o.render.Record(rec); text != "" {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		_, err := io.WriteString(o.e.Stderr, text)
+		return err
+	}
+	return nil
+}
+
+// reply puts the text of a message on standard output, unless tools follow: then it is
+// on the way to the reply.
+func (o *oneShot) reply(rec session.Record) error {
+	var d loop.AssistantMessage
+	if err := json.Unmarshal(rec.Data, &d); err != nil {
+		return err
+	}
+	text := model.PlainText(d.Message.Content)
+	for _, b := range d.Message.Content {
+		if b.Type == model.BlockToolCall {
+			if text != "" {
+				o.say(render.Visible(text))
+			}
+			return nil
+		}
+	}
+	if text == "" {
+		return nil
+	}
+	if o.e.TTY {
+		text = render.Visible(text)
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return o.write([]byte(text))
+}
+
+// runOnce is `dshsh run`.
+func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
+	prompt, err := promptText(e, args)
+	if err != nil {
+		return err
+	}
+	o := &oneShot{e: e, json: f.json, out: bufio.NewWriter(e.Stdout), render: render.New(render.Options{Color: false})}
+	s, err := newShell(e, f, o.say, nil)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	rep, err := s.start(ctx)
+	if err != nil {
+		return err
+	}
+	if len(rep.Failures) > 0 {
+		for _, fail := range rep.Failures {
+			o.say(render.Visible(fail.String()))
+		}
+		return &exitCode{exitScript, errors.New("a script did not load, so nothing was asked; --safe runs without scripts")}
+	}
+	if len(rep.Held) > 0 {
+		o.say(untrustedLine(s, rep))
+	}
+	if s.cfg.NoKey && f.provider == "" {
+		o.say("no model is configured: the offline provider answers; set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url")
+	}
+	return o.run(ctx, s, prompt)
+}
+
+func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
+	var a loop.Agent
+	pipe := make(chan struct{}, 1)
+	if err := s.host.Do(ctx, func() {
+		loop.AgentError.On(s.host.Host, func(p loop.ErrorPayload) error {
+			var se *runtime.ScriptError
+			o.scripts = errors.As(p.Error, &se)
+			return nil
+		})
+		loop.SessionEvent.On(s.host.Host, func(p loop.RecordPayload) error {
+			err := o.record(recordOf(p, s))
+			if err != nil {
+				select {
+				case pipe <- struct{}{}:
+				default:
+				}
+			}
+			return nil // a reader that is gone is not the turn's fault
+		})
+	}); err != nil {
+		return err
+	}
+	a, rep, err := s.session()
+	if err != nil {
+		return err
+	}
+	for _, line := range reportLines(rep) {
+		o.say(line)
+	}
+	if s.cfg.Routed {
+		_ = s.host.Do(ctx, func() { a.SetModel(s.cfg.Provider, s.cfg.Model) })
+	}
+	sigs, stop := o.e.Signals(interrupts...)
+	defer stop()
+	idle := make(chan error, 1)
+	s.host.Thread.Go(ctx, func() {
+		s.host.SetCurrent(a)
+		if err := a.Followup(loop.UserMessage(prompt)); err != nil {
+			idle <- err
+			return
+		}
+		idle <- a.WhenIdle(context.Background())
+	})
+	for {
+		select {
+		case <-sigs:
+			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
+		case <-pipe:
+			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
+		case err := <-idle:
+			if err != nil {
+				return err
+			}
+			return o.result()
+		}
+	}
+}
+
+// result is the exit code that the turn's end means.
+func (o *oneShot) result() error {
+	if errors.Is(o.broken, syscall.EPIPE) {
+		return &exitCode{exitSigpipe, nil}
+	}
+	if o.broken != nil {
+		return fmt.Errorf("writing the reply: %w", o.broken)
+	}
+	switch o.reason.Kind {
+	case loop.EndCompleted:
+		return nil
+	case loop.EndBlocked:
+		return &exitCode{exitBlocked, nil}
+	case loop.EndMaxTokens:
+		return &exitCode{exitCap, nil}
+	case loop.EndAborted:
+		return &exitCode{exitAborted, nil}
+	case loop.EndError:
+		switch {
+		case o.reason.Error != nil && o.reason.Error.Code == "CAP_STEPS":
+			return &exitCode{exitCap, nil}
+		case o.scripts:
+			return &exitCode{exitScript, nil}
+		}
+	}
+	return &exitCode{exitError, nil}
+}
+
+// recordOf is the record that an event shows. The log has it: the last of the snapshot.
+func recordOf(p loop.RecordPayload, _ *sh) session.Record {
+	return p.Session.Records()[p.Event.Seq]
+}
+
+// promptText joins the arguments and what is piped in.
+func promptText(e *Env, args []string) (string, error) {
+	var words []string
+	stdin := e.Piped
+	for _, a := range args {
+		if a == outStdin {
+			stdin = true
+			continue
+		}
+		words = append(words, a)
+	}
+	prompt := strings.Join(words, " ")
+	if stdin {
+		b, err := io.ReadAll(e.Stdin)
+		if err != nil {
+			return "", fmt.Errorf("reading standard input: %w", err)
+		}
+		if text := strings.TrimRight(string(b), "\n"); text != "" {
+			if prompt != "" {
+				prompt += "\n\n"
+			}
+			prompt += text
+		}
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return "", usage(errors.New("nothing to ask: dshsh run PROMPT, or pipe it in"))
+	}
+	return prompt, nil
+}
+
+// reportLines says what opening a session found.
+func reportLines(rep *session.Report) []string {
+	if rep == nil {
+		return nil
+	}
+	var out []string
+	if rep.Torn != nil {
+		out = append(out, fmt.Sprintf("the session's last record was cut off by a crash: %d bytes were put aside in %s", rep.Torn.Bytes, filepath.Base(rep.Torn.SavedAs)))
+	}
+	if rep.Closers > 0 {
+		out = append(out, "the last turn was interrupted by a crash and has been closed")
+	}
+	return append(out, rep.Warnings...)
+}
+
+// rescue makes durable what can be without the thread.
+func (s *sh) rescue() {
+	if err := s.host.SyncLogs(); err != nil {
+		fmt.Fprintf(os.Stderr, "dshsh: %v\r\n", err)
+	}
+}

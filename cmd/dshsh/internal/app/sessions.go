@@ -1,0 +1,146 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"dshsh/cmd/dshsh/internal/config"
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/session"
+)
+
+// newSessionCommand is `dshsh session`.
+func newSessionCommand(e *Env) *cobra.Command {
+	c := &cobra.Command{Use: "session", Short: "Look at stored sessions", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	all := false
+	list := &cobra.Command{Use: "list", Short: "List the sessions of this folder, newest first", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return listSessions(e, all) }}
+	list.Flags().BoolVarP(&all, "all", "a", false, "of all folders")
+	show := &cobra.Command{Use: "show [ID]", Short: "Show a session, by default the newest of this folder", Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return showSession(e, args) }}
+	check := &cobra.Command{Use: "check [ID]", Short: "Check a session's log, by default the newest of this folder", Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return checkSession(e, args) }}
+	c.AddCommand(list, show, check)
+	return c
+}
+
+// sessionStore opens the store, and finds the session that args name.
+func sessionStore(e *Env, args []string, find bool) (*session.Store, string, error) {
+	cfg, err := config.Load(e.Getenv, config.Flags{Provider: "offline"})
+	if err != nil {
+		return nil, "", err
+	}
+	store, err := openStore(e, cfg)
+	if err != nil || !find {
+		return store, "", err
+	}
+	if len(args) > 0 {
+		id, err := store.Resolve(args[0])
+		return store, id, err
+	}
+	dir, err := (&flags{}).workDir(e)
+	if err != nil {
+		return nil, "", err
+	}
+	info, err := store.Newest(dir)
+	return store, info.ID, err
+}
+
+func listSessions(e *Env, all bool) error {
+	store, _, err := sessionStore(e, nil, false)
+	if err != nil {
+		return err
+	}
+	dir, err := (&flags{}).workDir(e)
+	if err != nil {
+		return err
+	}
+	infos, err := store.List()
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+	n := 0
+	for _, in := range infos {
+		if !all && in.Header.Cwd != dir && in.Warning == "" {
+			continue
+		}
+		n++
+		fmt.Fprintln(w, sessionLine(in))
+	}
+	if n == 0 {
+		fmt.Fprintln(e.Stderr, "no sessions of this folder; -a lists those of all")
+	}
+	return w.Flush()
+}
+
+// sessionLine is one row of a list.
+func sessionLine(in session.Info) string {
+	records := "?"
+	if in.Records >= 0 {
+		records = fmt.Sprint(in.Records)
+	}
+	line := fmt.Sprintf("%s\t%s\t%s records\t%s", in.ID, time.UnixMilli(in.Updated).Format("2006-01-02 15:04"), records, render.Visible(in.Header.Cwd))
+	if in.Holder != nil {
+		line += "\topen in " + in.Holder.String()
+	}
+	if in.Warning != "" {
+		line += "\t! " + render.Visible(in.Warning)
+	}
+	return line
+}
+
+func showSession(e *Env, args []string) error {
+	store, id, err := sessionStore(e, args, true)
+	if err != nil {
+		return err
+	}
+	_, recs, rep, err := store.Read(id)
+	if err != nil {
+		return err
+	}
+	r := render.New(render.Options{Replay: true, ResultLines: 20})
+	fmt.Fprintf(e.Stdout, "session %s\n", id)
+	for _, rec := range recs {
+		if _, err := io.WriteString(e.Stdout, r.Record(rec)); err != nil {
+			return err
+		}
+	}
+	if _, err := io.WriteString(e.Stdout, r.Flush()); err != nil {
+		return err
+	}
+	if rep.Damaged() {
+		return fmt.Errorf("session %s is damaged: %w", id, rep.Err())
+	}
+	return nil
+}
+
+func checkSession(e *Env, args []string) error {
+	store, id, err := sessionStore(e, args, true)
+	if err != nil {
+		return err
+	}
+	rep, err := store.Check(id)
+	if err != nil {
+		return err
+	}
+	for _, p := range rep.Problems {
+		fmt.Fprintf(e.Stdout, "line %d: %s\n", p.Line, render.Visible(p.Message))
+	}
+	for _, w := range rep.Warnings {
+		fmt.Fprintln(e.Stdout, render.Visible(w))
+	}
+	if rep.Damaged() {
+		return fmt.Errorf("session %s is damaged: %w", id, rep.Err())
+	}
+	if rep.Torn != nil {
+		fmt.Fprintf(e.Stdout, "the last record is cut off (%d bytes); resuming puts it aside\n", rep.Torn.Bytes)
+	}
+	fmt.Fprintf(e.Stdout, "session %s: %d records, whole\n", id, rep.Records)
+	return nil
+}

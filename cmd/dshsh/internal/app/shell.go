@@ -1,0 +1,355 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	goruntime "runtime"
+	"strings"
+	"sync"
+
+	"dshsh/bindings/js"
+	// "dshsh/bindings/lua"
+	"dshsh/cmd/dshsh/internal/config"
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/cmd/dshsh/internal/trust"
+	"dshsh/loop"
+	"dshsh/loop/model"
+	"dshsh/loop/model/offline"
+	"dshsh/loop/model/openai"
+	"dshsh/loop/policy"
+	"dshsh/loop/tool"
+	toolfs "dshsh/loop/tool/fs"
+	"dshsh/loop/tool/shell"
+	"dshsh/runtime"
+	"dshsh/runtime/reload"
+	"dshsh/scripts"
+	"dshsh/session"
+)
+
+// sh is one running shell: a host with its scripts, tools and sessions. Its fields are
+// set before use; say may be called from any goroutine.
+type sh struct {
+	e       *Env
+	f       *flags
+	cfg     *config.Config
+	dir     string
+	store   *session.Store
+	trusts  *trust.Store
+	host    *loop.Host
+	manager *reload.Manager
+	bash    *shell.Bash
+	policy  policy.Config
+
+	say func(line string) // shows a line to the person
+
+	mu        sync.Mutex // guards trusted
+	trusted   bool       // the project's scripts may run
+	approvals policy.Approvals
+	shown     map[string]string // last failure shown, by script; on the host thread
+}
+
+// newShell wires a shell; nothing runs yet. approve answers asks (nil: nobody is there).
+func newShell(e *Env, f *flags, say func(string), approve func(context.Context, loop.Question) (loop.Answer, error)) (*sh, error) {
+	s := &sh{e: e, f: f, say: say, shown: map[string]string{}}
+	var err error
+	if s.dir, err = f.workDir(e); err != nil {
+		return nil, err
+	}
+	s.cfg, err = config.Load(e.Getenv, config.Flags{Provider: f.provider, Model: f.model, BaseURL: f.baseURL,
+		Approve: f.approve, MaxSteps: f.maxSteps, MaxForced: f.maxForced})
+	if err != nil {
+		return nil, usage(err)
+	}
+	mode, err := policy.ParseMode(f.approve)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--approve: %w", err))
+	}
+	if s.store, err = openStore(e, s.cfg); err != nil {
+		return nil, err
+	}
+	if s.trusts, err = trust.Open(s.cfg.Paths.State); err != nil {
+		say(err.Error())
+	}
+	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
+	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
+	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
+	s.host, err = loop.New(loop.Config{
+		Engines:   []runtime.Engine{js.Engine()},
+		Providers: s.providers(),
+		Tools:     append([]tool.Tool{s.bash}, files.Tools()...),
+		Policy:    s,
+		Approve:   s.approver(mode, approve),
+		Sections:  s.sections(),
+		Notices:   s,
+		Store:     s.store,
+		Caps:      loop.Caps{Steps: s.cfg.MaxSteps, Continuations: s.cfg.MaxForced},
+		Now:       e.Now,
+		Thread:    runtime.ThreadOptions{OnStuck: s.stuck},
+	})
+	return s, err
+}
+
+func openStore(e *Env, c *config.Config) (*session.Store, error) {
+	return session.OpenStore(c.Paths.Sessions, session.Options{Now: e.Now, Validator: loop.NewValidator})
+}
+
+func (s *sh) projectScripts() string { return filepath.Join(s.dir, filepath.FromSlash(scriptsPlace)) }
+
+// protected are the places that no tool of the agent may change.
+func (s *sh) protected() []string {
+	p := []string{s.projectScripts(), filepath.Dir(s.projectScripts()), s.cfg.Paths.Config, s.cfg.Paths.Scripts, s.cfg.Paths.State, s.cfg.Paths.Sessions}
+	for _, f := range s.f.scripts {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(s.e.Dir, f)
+		}
+		p = append(p, f)
+	}
+	return p
+}
+
+func (s *sh) providers() []model.Provider {
+	out := []model.Provider{offline.New()}
+	for _, svc := range s.cfg.Services {
+		o := openai.Options{Name: svc.Name, BaseURL: svc.BaseURL, APIKey: svc.Key, KeyHint: svc.KeyHint}
+		if svc.Name == "deepseek" {
+			out = append(out, openai.DeepSeek(o))
+		} else {
+			out = append(out, openai.New(o))
+		}
+	}
+	return out
+}
+
+// sections is the standing part of the system prompt.
+func (s *sh) sections() []model.Section {
+	return []model.Section{
+		{Name: "persona", Text: "You are an agent that works in a person's folder with the tools you are given. " +
+			"Be exact and brief. Look before you change something, and say what you did. " +
+			"Tool calls can be denied by policies: a denial says why; do not try to get around it."},
+		{Name: "environment", Text: fmt.Sprintf("Working folder: %s\nSystem: %s/%s", s.dir, goruntime.GOOS, goruntime.GOARCH)},
+	}
+}
+
+// Default implements loop.Policy.
+func (s *sh) Default(c policy.Call) policy.Decision { return policy.Default(s.policy, c) }
+
+// Guard implements loop.Policy.
+func (s *sh) Guard(c policy.Call) policy.Decision {
+	d, _ := policy.Guards(s.policy, c)
+	return d
+}
+
+// approver answers asks: by the mode, by what was answered for good in this session, by
+// the person.
+func (s *sh) approver(mode policy.Mode, person func(context.Context, loop.Question) (loop.Answer, error)) func(context.Context, loop.Question) (loop.Answer, error) {
+	return func(ctx context.Context, q loop.Question) (loop.Answer, error) {
+		switch {
+		case mode == policy.ModeAll || s.approvals.Has(q.Call.Name, q.Call.Arguments):
+			return loop.Answer{Allow: true}, nil
+		case mode == policy.ModeNever:
+			return loop.Answer{Reason: "nothing is approved: --approve never"}, nil
+		case person == nil:
+			return loop.Answer{}, fmt.Errorf("%w: pass --approve all to allow it", loop.ErrNobody)
+		}
+		return person(ctx, q)
+	}
+}
+
+// start loads the scripts and begins to watch them.
+func (s *sh) start(ctx context.Context) (reload.Report, error) {
+	cfg := reload.Config{Host: s.host.Host, Gate: s.gate, Activated: s.activated, Notify: s.reloaded, Now: s.e.Now}
+	if !s.f.safe {
+		cfg.Folders = []reload.Folder{
+			{Layer: runtime.LayerUser, Dir: s.cfg.Paths.Scripts},
+			{Layer: runtime.LayerProject, Dir: s.projectScripts()},
+		}
+		for _, f := range s.f.scripts {
+			if !filepath.IsAbs(f) {
+				f = filepath.Join(s.e.Dir, f)
+			}
+			cfg.Files = append(cfg.Files, f)
+		}
+		if len(s.f.policies) > 0 {
+			only, err := scripts.Find(s.f.policies)
+			if err != nil {
+				return reload.Report{}, usage(fmt.Errorf("--policy: %w", err))
+			}
+			cfg.Folders = append(cfg.Folders, reload.Folder{Layer: runtime.LayerBundled, Dir: ".", FS: scripts.FS, Only: only})
+		}
+	}
+	s.manager = reload.New(cfg)
+	r, err := s.manager.Start(ctx)
+	if err != nil {
+		return r, usage(err)
+	}
+	return r, nil
+}
+
+// stop ends everything: agents, scripts, processes.
+func (s *sh) stop() {
+	if s.manager != nil {
+		s.manager.Close()
+	}
+	s.host.Stop()
+	_ = s.bash.Close()
+}
+
+// gate holds the project's scripts back until its folder is trusted.
+func (s *sh) gate(_ context.Context, cs []reload.Candidate) []reload.Verdict {
+	out := make([]reload.Verdict, len(cs))
+	if s.isTrusted() {
+		for i := range out {
+			out[i] = reload.Take
+		}
+	}
+	return out
+}
+
+func (s *sh) isTrusted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trusted {
+		return true
+	}
+	if !s.f.trust {
+		fp, err := trust.Fingerprint(s.projectScripts())
+		if err != nil || !s.trusts.Trusted(s.dir, fp) {
+			return false
+		}
+	}
+	s.trusted = true
+	return true
+}
+
+// trustProject lets the project's scripts run, now and at later starts.
+func (s *sh) trustProject() error {
+	s.mu.Lock()
+	s.trusted = true
+	s.mu.Unlock()
+	return s.rememberTrust()
+}
+
+// rememberTrust notes the content that was taken.
+func (s *sh) rememberTrust() error {
+	fp, err := trust.Fingerprint(s.projectScripts())
+	if err != nil {
+		return err
+	}
+	return s.trusts.Remember(s.dir, fp)
+}
+
+// activated is called on the thread with every new generation.
+func (s *sh) activated(old, new *runtime.Generation) {
+	s.host.Greet()
+	var names, gone []string
+	for _, in := range new.Instances {
+		names = append(names, in.ID)
+	}
+	for _, in := range old.Instances {
+		if !new.Contains(in) {
+			gone = append(gone, in.ID)
+		}
+	}
+	loop.ScriptsLoaded.Fire(s.host.Host, runtime.Target{}, loop.ScriptsPayload{Generation: new.N, Names: names})
+	if len(gone) > 0 {
+		loop.ScriptsUnloaded.Fire(s.host.Host, runtime.Target{}, loop.ScriptsPayload{Generation: new.N, Names: gone})
+	}
+	s.host.RecordGeneration(new)
+}
+
+// reloaded is told of every attempt, off the thread.
+func (s *sh) reloaded(r reload.Report) {
+	if r.Trigger == reload.TriggerSave && r.Old != r.New && s.isTrusted() {
+		if err := s.rememberTrust(); err != nil && !errors.Is(err, errNoFolder) {
+			s.say(err.Error())
+		}
+	}
+	for _, f := range r.Failures {
+		err := f.Err
+		_ = s.host.Do(context.Background(), func() {
+			loop.ScriptsReloadFailed.Fire(s.host.Host, runtime.Target{}, loop.ReloadFailedPayload{Generation: r.New, Names: []string{f.ID}, Error: err})
+		})
+	}
+	if r.Trigger != reload.TriggerStart {
+		if text := strings.TrimRight(r.String(), "\n"); text != "" {
+			s.say(render.Visible(text))
+		}
+	}
+}
+
+// session opens what the flags ask for: a new session, the newest of the folder, one by
+// id, or a fork.
+func (s *sh) session() (loop.Agent, *session.Report, error) {
+	o := loop.CreateOptions{Options: loop.Options{Provider: s.cfg.Provider, Model: s.cfg.Model}, Header: session.Header{Cwd: s.dir}}
+	n := 0
+	for _, set := range []bool{s.f.cont, s.f.resume != "", s.f.fork != ""} {
+		if set {
+			n++
+		}
+	}
+	if n > 1 {
+		return nil, nil, usage(errors.New("--continue, --resume and --fork exclude each other"))
+	}
+	switch {
+	case s.f.fork != "":
+		a, err := s.forkSession(s.f.fork, o)
+		return a, nil, err
+	case s.f.cont:
+		info, err := s.store.Newest(s.dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.resumeSession(info.ID, o)
+	case s.f.resume != "":
+		id, err := s.store.Resolve(s.f.resume)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s.resumeSession(id, o)
+	}
+	var a loop.Agent
+	var err error
+	if derr := s.host.Do(context.Background(), func() { a, err = s.host.Create(o) }); derr != nil {
+		err = derr
+	}
+	return a, nil, err
+}
+
+func (s *sh) resumeSession(id string, o loop.CreateOptions) (a loop.Agent, rep *session.Report, err error) {
+	if derr := s.host.Do(context.Background(), func() { a, rep, err = s.host.Resume(id, o) }); derr != nil {
+		err = derr
+	}
+	return a, rep, err
+}
+
+func (s *sh) forkSession(spec string, o loop.CreateOptions) (a loop.Agent, err error) {
+	id, boundary, err := parseFork(spec)
+	if err != nil {
+		return nil, usage(err)
+	}
+	if id, err = s.store.Resolve(id); err != nil {
+		return nil, err
+	}
+	log, err := s.store.ForkFrom(id, boundary, "")
+	if err != nil {
+		return nil, err
+	}
+	if derr := s.host.Do(context.Background(), func() { a, err = s.host.Adopt(log, o) }); derr != nil {
+		err = derr
+	}
+	return a, err
+}
+
+// parseFork reads ID[@SEQ].
+func parseFork(spec string) (id string, boundary int64, err error) {
+	id, at, ok := strings.Cut(spec, "@")
+	if !ok {
+		return id, session.Last, nil
+	}
+	if _, err := fmt.Sscanf(at, "%d", &boundary); err != nil {
+		return "", 0, fmt.Errorf("--fork: %q is no record number, want ID or ID@SEQ", at)
+	}
+	return id, boundary, nil
+}

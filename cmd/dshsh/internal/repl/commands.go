@@ -1,0 +1,372 @@
+package repl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/loop"
+	"dshsh/loop/model"
+	"dshsh/runtime"
+	"dshsh/runtime/reload"
+)
+
+// command is a built-in slash command.
+type command struct {
+	name, args, help string
+	run              func(l *Loop, ctx context.Context, args string)
+}
+
+var commands []command
+
+func init() {
+	commands = []command{
+		{"help", "", "what can be typed here", (*Loop).cmdHelp},
+		{"new", "", "begin a new session", (*Loop).cmdNew},
+		{"resume", "[ID]", "go on with a stored session; without an id, list them", (*Loop).cmdResume},
+		{"scripts", "[on|off NAME, rollback]", "list the scripts, or switch one", (*Loop).cmdScripts},
+		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
+		{"queue", "[clear]", "show what waits for the agent", (*Loop).cmdQueue},
+		{"inject", "TEXT", "add context to the next step without waking the agent", (*Loop).cmdInject},
+		{"cancel", "", "cancel the turn, keep the queue", (*Loop).cmdCancel},
+		{"model", "[MODEL | PROVIDER/MODEL]", "show or switch the model", (*Loop).cmdModel},
+		{"quit", "", "leave", func(l *Loop, _ context.Context, _ string) { l.Quit() }},
+	}
+}
+
+// command runs a slash command: a built-in one, or a script's.
+func (l *Loop) command(ctx context.Context, text string) {
+	name, args, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
+	args = strings.TrimSpace(args)
+	for _, c := range commands {
+		if c.name == name {
+			c.run(l, ctx, args)
+			return
+		}
+	}
+	names := make([]string, 0, len(commands))
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	h, a := l.shell.Host(), l.Agent()
+	found := false
+	_ = h.Do(ctx, func() {
+		g := h.Current()
+		for _, r := range g.Offers(loop.OfferCommand, a) {
+			names = append(names, r.Name)
+		}
+		if r := g.Find(loop.OfferCommand, name, a); r != nil {
+			found = true
+			l.runScriptCommand(g, r.Spec.(*loop.Command), args)
+		}
+	})
+	if !found {
+		hint := "/help lists the commands"
+		if near := runtime.Nearest(name, names); near != "" {
+			hint = "did you mean /" + near + "?"
+		}
+		l.Say(fmt.Sprintf("there is no /%s: %s", render.Visible(name), hint))
+	}
+}
+
+// runScriptCommand begins a script's command, which holds the generation that it began
+// with. On the thread.
+func (l *Loop) runScriptCommand(g *runtime.Generation, c *loop.Command, args string) {
+	g.Hold()
+	l.jobs.Add(1)
+	l.shell.Host().Thread.Go(context.Background(), func() {
+		defer l.jobs.Done()
+		defer g.Release()
+		out, err := c.Run(l.Agent(), args)
+		switch {
+		case err != nil:
+			l.Say(render.Visible(fmt.Sprintf("/%s: %v", c.Name, err)))
+		case out != "":
+			l.Say(render.Visible(strings.TrimRight(out, "\n")))
+		}
+	})
+}
+
+func (l *Loop) cmdHelp(ctx context.Context, _ string) {
+	var b strings.Builder
+	b.WriteString("Type to ask; while the agent works, Enter steers it and `>> text` queues a prompt.\n")
+	b.WriteString("Ctrl-C cancels the turn, again drops the queue; at an empty idle prompt it leaves.\n")
+	for _, c := range commands {
+		fmt.Fprintf(&b, "  /%-28s %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+	}
+	h := l.shell.Host()
+	_ = h.Do(ctx, func() {
+		for _, r := range h.Current().Offers(loop.OfferCommand, l.Agent()) {
+			c := r.Spec.(*loop.Command)
+			fmt.Fprintf(&b, "  /%-28s %s (%s)\n", render.Visible(c.Name), render.Visible(c.Description), render.Visible(r.Instance.File))
+		}
+	})
+	l.ed.Print(b.String())
+}
+
+// swap makes next the prompt's agent and ends the one before.
+func (l *Loop) swap(next loop.Agent) {
+	old := l.Agent()
+	l.use(next)
+	if old != nil && old != next {
+		h := l.shell.Host()
+		h.Thread.Go(context.Background(), func() {
+			if err := old.Dispose(); err != nil {
+				l.Say(render.Visible(err.Error()))
+			}
+		})
+	}
+}
+
+func (l *Loop) cmdNew(context.Context, string) {
+	a, err := l.shell.New()
+	if err != nil {
+		l.Say(render.Visible(err.Error()))
+		return
+	}
+	l.swap(a)
+	l.Say("new session " + a.ID())
+}
+
+func (l *Loop) cmdResume(_ context.Context, id string) {
+	if id == "" {
+		l.listSessions()
+		return
+	}
+	a, rep, err := l.shell.Resume(id)
+	if err != nil {
+		l.Say(render.Visible(err.Error()))
+		return
+	}
+	l.Say("session " + a.ID())
+	if rep != nil && rep.Closers > 0 {
+		l.Say("its last turn was interrupted and has been closed")
+	}
+	l.swap(a)
+}
+
+func (l *Loop) listSessions() {
+	infos, err := l.shell.Sessions()
+	if err != nil {
+		l.Say(render.Visible(err.Error()))
+		return
+	}
+	if len(infos) == 0 {
+		l.Say("no stored sessions of this folder")
+		return
+	}
+	for i, in := range infos {
+		if i == 20 {
+			l.Say(fmt.Sprintf("... %d more: dshsh session list", len(infos)-i))
+			break
+		}
+		line := in.ID + "  " + time.UnixMilli(in.Updated).Format("2006-01-02 15:04")
+		if in.ID == l.Agent().ID() {
+			line += "  (this one)"
+		}
+		if in.Warning != "" {
+			line += "  ! " + render.Visible(in.Warning)
+		}
+		l.Say(line)
+	}
+	l.Say("/resume ID goes on with one")
+}
+
+func (l *Loop) cmdScripts(ctx context.Context, args string) {
+	m := l.shell.Scripts()
+	verb, name, _ := strings.Cut(args, " ")
+	name = strings.TrimSpace(name)
+	var err error
+	switch {
+	case verb == "":
+		l.listScripts(ctx)
+		return
+	case (verb == "on" || verb == "off") && name == "":
+		l.Say("/scripts " + verb + " NAME")
+		return
+	case verb == "on":
+		_, err = m.On(ctx, name)
+	case verb == "off":
+		_, err = m.Off(ctx, name)
+	case verb == "rollback":
+		_, err = m.Rollback(ctx)
+	default:
+		l.Say("/scripts, /scripts on NAME, /scripts off NAME, /scripts rollback")
+		return
+	}
+	if err != nil {
+		l.Say(render.Visible(err.Error()))
+	}
+}
+
+func (l *Loop) listScripts(ctx context.Context) {
+	list := l.shell.Scripts().Status(ctx)
+	if len(list) == 0 {
+		l.Say("no scripts; put *.js or *.lua files into .dshsh/scripts")
+		return
+	}
+	for _, s := range list {
+		line := fmt.Sprintf("%-24s %s", render.Visible(s.ID), s.State)
+		if s.State == reload.StateInForce {
+			line += fmt.Sprintf(", %d listeners", s.Listeners)
+		}
+		if s.Err != nil {
+			line += "\n    " + strings.ReplaceAll(render.Visible(s.Err.Error()), "\n", "\n    ")
+		}
+		l.Say(line)
+	}
+}
+
+func (l *Loop) cmdReload(ctx context.Context, _ string) {
+	r, err := l.shell.Scripts().Reload(ctx)
+	switch {
+	case err != nil:
+		l.Say(render.Visible(err.Error()))
+	case r.Empty():
+		l.Say("scripts: nothing has changed")
+	}
+}
+
+func (l *Loop) cmdQueue(ctx context.Context, args string) {
+	h, a := l.shell.Host(), l.Agent()
+	var lines []string
+	_ = h.Do(ctx, func() {
+		if args == "clear" {
+			if err := a.Inbox().Clear(); err != nil {
+				lines = append(lines, err.Error())
+				return
+			}
+			lines = append(lines, "the queue is empty")
+			return
+		}
+		for _, m := range a.Inbox().NextStep() {
+			lines = append(lines, "next step: "+firstWords(m))
+		}
+		for i, m := range a.Inbox().NextTurn() {
+			lines = append(lines, fmt.Sprintf("%d: %s", i+1, firstWords(m)))
+		}
+		if len(lines) == 0 {
+			lines = append(lines, "nothing waits")
+		}
+	})
+	for _, line := range lines {
+		l.Say(render.Visible(line))
+	}
+}
+
+func firstWords(m model.Message) string {
+	text := strings.Join(strings.Fields(model.PlainText(m.Content)), " ")
+	if r := []rune(text); len(r) > 70 {
+		text = string(r[:70]) + "..."
+	}
+	if m.Source.Plugin != "" {
+		text += " (" + m.Source.Plugin + ")"
+	}
+	return text
+}
+
+func (l *Loop) cmdInject(ctx context.Context, text string) {
+	if text == "" {
+		l.Say("/inject TEXT")
+		return
+	}
+	_ = l.shell.Host().Do(ctx, func() {
+		if err := l.Agent().Inject(loop.UserMessage(text)); err != nil {
+			l.Say(render.Visible(err.Error()))
+		}
+	})
+}
+
+func (l *Loop) cmdCancel(ctx context.Context, _ string) {
+	running := false
+	a := l.Agent()
+	_ = l.shell.Host().Do(ctx, func() { running = a.Status() == loop.StatusRunning })
+	if !running {
+		l.Say("nothing runs")
+		return
+	}
+	a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
+}
+
+func (l *Loop) cmdModel(ctx context.Context, route string) {
+	a := l.Agent()
+	if route != "" {
+		if err := l.shell.SetRoute(a, route); err != nil {
+			l.Say(render.Visible(err.Error()))
+			return
+		}
+	}
+	_ = l.shell.Host().Do(ctx, func() {
+		l.Say("model: " + render.Visible(l.shell.Route(a)))
+		l.status()
+	})
+}
+
+// CompleteLine completes commands, script names and session ids. It is an Editor's
+// Complete.
+func (l *Loop) CompleteLine(line string, pos int) []Candidate {
+	line = line[:pos]
+	if !strings.HasPrefix(line, "/") {
+		return nil
+	}
+	name, arg, hasArg := strings.Cut(line[1:], " ")
+	if !hasArg {
+		return l.completeCommands(name)
+	}
+	var words []string
+	switch name {
+	case "resume":
+		infos, err := l.shell.Sessions()
+		if err == nil {
+			for _, in := range infos {
+				words = append(words, in.ID)
+			}
+		}
+	case "scripts":
+		words = []string{"on ", "off ", "rollback"}
+		if verb, _, ok := strings.Cut(arg, " "); ok {
+			words = nil
+			for _, s := range l.shell.Scripts().Status(context.Background()) {
+				words = append(words, verb+" "+s.File)
+			}
+		}
+	case "queue":
+		words = []string{"clear"}
+	}
+	var out []Candidate
+	for _, w := range words {
+		if strings.HasPrefix(w, arg) {
+			out = append(out, Candidate{From: len(name) + 2, Text: w})
+		}
+	}
+	return out
+}
+
+func (l *Loop) completeCommands(prefix string) []Candidate {
+	labels := map[string]string{}
+	for _, c := range commands {
+		labels[c.name] = c.help
+	}
+	h := l.shell.Host()
+	_ = h.Do(context.Background(), func() {
+		for _, r := range h.Current().Offers(loop.OfferCommand, l.Agent()) {
+			labels[r.Name] = r.Spec.(*loop.Command).Description
+		}
+	})
+	var names []string
+	for n := range labels {
+		if strings.HasPrefix(n, prefix) {
+			names = append(names, n)
+		}
+	}
+	sort.Strings(names)
+	var out []Candidate
+	for _, n := range slices.Compact(names) {
+		out = append(out, Candidate{From: 0, Text: "/" + n + " ", Label: "/" + n + "  " + labels[n]})
+	}
+	return out
+}
