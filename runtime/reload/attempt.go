@@ -170,7 +170,7 @@ func (m *Manager) forget(s *script) {
 func (m *Manager) lingering(a *attempt, s *script, f *found, v *view, unchanged bool, seen map[string]window) bool {
 	sign := ""
 	var paths []string
-	if !unchanged && !a.byHand {
+	if !unchanged && !a.byHand && !m.renamed(s, f, v) {
 		sign, paths = m.doubtful(s, f, v)
 	}
 	if sign == "" {
@@ -189,6 +189,20 @@ func (m *Manager) lingering(a *attempt, s *script, f *found, v *view, unchanged 
 		return true
 	}
 	delete(m.doubts, s.id)
+	return false
+}
+
+// renamed says whether a script that is gone is there under a name that is new: then it
+// need not be waited for, and does not run twice meanwhile.
+func (m *Manager) renamed(s *script, f *found, v *view) bool {
+	if f != nil || s.last == nil {
+		return false
+	}
+	for id, other := range v.scripts {
+		if o := m.scripts[id]; o.last == nil && other.layer == s.layer && other.text.same(s.last.text()) {
+			return true
+		}
+	}
 	return false
 }
 
@@ -367,7 +381,7 @@ func (m *Manager) load(ctx context.Context, c *change) error {
 		c.err = fmt.Errorf("%s: loading: %w", c.s.file, failed)
 	}
 	if err == nil && c.err == nil {
-		c.snap.close()
+		c.snap.close(func() { m.watch.note("") }) // so that it is watched from now on
 		c.snap.noteLinks(m.links(c.snap.origin))
 		c.hash = c.snap.hash()
 	}

@@ -29,6 +29,7 @@ type view struct {
 	folders []string        // folders of scripts, links resolved,
 	lacking map[string]bool // folders in which a failed script may lack a module
 	roots   map[string]string
+	ways    map[runtime.Layer][]string // the points on the way to a layer's folder or files
 
 	broken []error                // folders that could not be read:
 	keep   map[runtime.Layer]bool // what these layers had stays
@@ -59,6 +60,7 @@ func (m *Manager) scan() *view {
 	v := &view{
 		scripts: map[string]*found{}, files: map[string]*file{}, listing: map[string]string{},
 		lacking: map[string]bool{}, roots: map[string]string{}, keep: map[runtime.Layer]bool{},
+		ways: map[runtime.Layer][]string{},
 	}
 	for _, f := range m.c.Folders {
 		if f.FS != nil {
@@ -100,7 +102,7 @@ func (m *Manager) scanBundle(v *view, folder Folder) {
 
 func (m *Manager) scanFolder(v *view, folder Folder) {
 	real, points, err := trace(folder.Dir, 2)
-	v.points = append(v.points, points...)
+	v.way(folder.Layer, points)
 	var entries []os.DirEntry
 	if err == nil {
 		v.folders = append(v.folders, real)
@@ -134,17 +136,25 @@ func (m *Manager) scanFolder(v *view, folder Folder) {
 
 func (m *Manager) scanFile(v *view, path string) {
 	_, points, err := trace(path, 1)
-	v.points = append(v.points, points...)
+	v.way(runtime.LayerCommandLine, points)
 	if err != nil && isMissing(err) {
 		return
 	}
 	root, points, err := trace(filepath.Dir(path), 1)
-	v.points = append(v.points, points...)
+	v.way(runtime.LayerCommandLine, points)
 	if err != nil {
 		return
 	}
 	name := filepath.Base(path)
 	v.add(&found{id: identity(runtime.LayerCommandLine, name), file: name, layer: runtime.LayerCommandLine, path: path, root: root, text: v.read(filepath.Join(root, name))})
+}
+
+// way notes what leads to the scripts of a layer.
+func (v *view) way(layer runtime.Layer, points []point) {
+	v.points = append(v.points, points...)
+	for _, p := range points {
+		v.ways[layer] = append(v.ways[layer], p.path())
+	}
 }
 
 func (v *view) add(f *found) {
@@ -208,8 +218,8 @@ func (m *Manager) links(dir string) []string {
 	return out
 }
 
-// doubtful says what has gone missing or empty about a script, "" if nothing has. f is
-// nil when its own file is gone.
+// doubtful says what has gone missing or empty about a script, "" if nothing has, and the
+// paths that this depends on. f is nil when its own file is gone.
 func (m *Manager) doubtful(s *script, f *found, v *view) (sign string, paths []string) {
 	doubt := func(path string, is *file) {
 		paths = append(paths, path)
@@ -223,7 +233,7 @@ func (m *Manager) doubtful(s *script, f *found, v *view) (sign string, paths []s
 		if s.last != nil {
 			doubt(filepath.Join(s.root, s.file), newFile(nil, fs.ErrNotExist))
 		}
-		return sign, paths
+		return sign, append(paths, v.ways[s.layer]...)
 	}
 	if f.text.blank() {
 		doubt(filepath.Join(f.root, s.file), f.text)

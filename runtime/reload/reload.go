@@ -373,6 +373,9 @@ func (m *Manager) enter(ctx context.Context, fn func(ctx context.Context) error)
 			err = perr
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case m.ops <- op:
 		<-done

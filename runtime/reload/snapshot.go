@@ -98,6 +98,7 @@ type snapshot struct {
 	// offered are files that the version before required, as they were when this one was
 	// decided about: if it requires them too, it gets these.
 	offered map[string]*file
+	late    func() // called when something is required after the script has loaded
 }
 
 func newSnapshot(root, name string, f *file) *snapshot {
@@ -147,11 +148,13 @@ func (s *snapshot) adopt() {
 	s.files, s.offered = s.offered, map[string]*file{}
 }
 
-// close ends the offer, when the script has loaded: what it requires later is read then.
-func (s *snapshot) close() {
+// close ends the offer, when the script has loaded: what it requires later is read then,
+// and late is called, which may not block.
+func (s *snapshot) close(late func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.offered)
+	s.late = late
 }
 
 // names lists the files, the script's own among them, in order.
@@ -180,6 +183,9 @@ func (s *snapshot) read(path string) ([]byte, error) {
 	if f == nil {
 		f = s.readWithin(rel)
 		s.files[rel] = f
+		if s.late != nil {
+			s.late()
+		}
 	}
 	return f.code, f.err
 }

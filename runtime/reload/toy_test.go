@@ -38,6 +38,7 @@ type toy struct {
 	made    atomic.Int64 // all
 	parsed  atomic.Int64
 	pause   func() // called in the middle of loading
+	parse   func() // called while compiling
 }
 
 func (e *toy) Language() string     { return "toy" }
@@ -59,6 +60,9 @@ func (f *toyFunc) VM() runtime.VM { return f.vm }
 
 func (e *toy) Compile(src runtime.Source) (runtime.Program, error) {
 	e.parsed.Add(1)
+	if e.parse != nil {
+		e.parse()
+	}
 	p := &toyProgram{e: e, src: src}
 	for n, line := range strings.Split(string(src.Code), "\n") {
 		op, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -182,7 +186,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, e: &toy{}, top: top, dir: filepath.Join(top, "scripts")}
 	r.mkdir(r.dir)
 	r.host = runtime.NewHost(runtime.HostConfig{Events: runtime.NewCatalogue(ask.Event), Engines: []runtime.Engine{r.e}, Thread: runtime.ThreadOptions{Debug: true}})
-	r.c = Config{Host: r.host, Folders: []Folder{{Layer: runtime.LayerProject, Dir: r.dir}}, Notify: func(rep Report) {
+	r.c = Config{Host: r.host, Folders: []Folder{{Layer: runtime.LayerProject, Dir: r.dir}}, Linger: 200 * time.Millisecond, Notify: func(rep Report) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.reports = append(r.reports, rep)
