@@ -1,0 +1,183 @@
+// Package lua runs scripts in Lua 5.1 (gopher-lua) on a runtime.Host. It knows the host
+// only by the runtime package: events, live objects and values, and nothing of agents.
+//
+// A script has one virtual machine. Each call into it runs on a Lua thread of its own,
+// on the caller's goroutine, so that a function that waits parks that goroutine, also
+// inside pcall, gsub, sort and coroutines, while other hooks of the same script run.
+package lua
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/parse"
+
+	"dshsh/runtime"
+)
+
+// maxSource is how many bytes of source text one chunk may have.
+const maxSource = 4 << 20
+
+func init() {
+	// A table with one element at a huge index would be filled up to it, which takes
+	// seconds and cannot be interrupted. Beyond this the element is hashed.
+	glua.MaxArrayIndex = 1 << 20
+}
+
+// Engine returns the Lua engine. It is immutable, may be used from any goroutine and by
+// several hosts, and keeps compiled chunks by the hash of their text.
+func Engine() runtime.Engine { return &engine{protos: map[protoKey]*glua.FunctionProto{}} }
+
+type engine struct {
+	mu     sync.Mutex // guards protos
+	protos map[protoKey]*glua.FunctionProto
+}
+
+var _ runtime.Engine = (*engine)(nil)
+
+// protoKey names a compiled chunk: its name is part of what is compiled.
+type protoKey struct {
+	name string
+	hash [sha256.Size]byte
+}
+
+// maxProtos bounds the cache; when it is full it starts anew, since what is in use is
+// held by the programs anyway.
+const maxProtos = 512
+
+func (*engine) Language() string     { return "lua" }
+func (*engine) Extensions() []string { return []string{".lua"} }
+
+// program is a compiled script. Immutable.
+type program struct {
+	engine *engine
+	src    runtime.Source
+	proto  *glua.FunctionProto
+}
+
+var _ runtime.Program = (*program)(nil)
+
+// Compile parses src. A syntax error is a *runtime.ScriptError with place and line.
+func (e *engine) Compile(src runtime.Source) (runtime.Program, error) {
+	proto, err := e.compile(src.File, src.Code)
+	if err != nil {
+		var se *runtime.ScriptError
+		if errors.As(err, &se) {
+			se.Script = src.ID
+		}
+		return nil, err
+	}
+	return &program{engine: e, src: src, proto: proto}, nil
+}
+
+// NewVM makes a virtual machine for in. It runs no script code.
+func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) { return newVM(p, in), nil }
+
+// compile turns one chunk into code, or takes it from the cache.
+func (e *engine) compile(name string, code []byte) (*glua.FunctionProto, error) {
+	key := protoKey{name, sha256.Sum256(code)}
+	e.mu.Lock()
+	proto := e.protos[key]
+	e.mu.Unlock()
+	if proto != nil {
+		return proto, nil
+	}
+	proto, err := compileChunk(name, code)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.protos) >= maxProtos {
+		clear(e.protos)
+	}
+	e.protos[key] = proto
+	return proto, nil
+}
+
+// compileChunk parses and compiles. Text that is nested too deeply is refused before the
+// parser sees it: the compiler recurses, and a Go stack that overflows cannot be caught.
+func compileChunk(name string, code []byte) (proto *glua.FunctionProto, err error) {
+	code = plainText(code)
+	fail := func(line, col int, format string, args ...any) error {
+		return &runtime.ScriptError{Name: "SyntaxError", Message: fmt.Sprintf(format, args...),
+			Pos: runtime.Position{File: name, Line: line, Col: col}, Source: sourceLine(code, line)}
+	}
+	if len(code) > maxSource {
+		return nil, fail(0, 0, "larger than %d MiB of source text", maxSource>>20)
+	}
+	if bytes.HasPrefix(code, []byte("\x1bLua")) {
+		return nil, fail(0, 0, "compiled Lua code is not taken; give the source text")
+	}
+	if line, msg := scanNesting(code); msg != "" {
+		return nil, fail(line, 0, "%s", msg)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			proto, err = nil, fail(0, 0, "cannot be compiled: %v", p)
+		}
+	}()
+	chunk, err := parse.Parse(bytes.NewReader(code), name)
+	if err != nil {
+		var pe *parse.Error
+		if !errors.As(err, &pe) {
+			return nil, fail(0, 0, "%v", err)
+		}
+		msg := strings.TrimSpace(pe.Message)
+		if pe.Pos.Line == parse.EOF {
+			return nil, fail(lastLine(code), 0, "%s at the end of the file", msg)
+		}
+		return nil, fail(pe.Pos.Line, pe.Pos.Column, "%s near '%s'", msg, pe.Token)
+	}
+	proto, err = glua.Compile(chunk, name)
+	if err != nil {
+		var ce *glua.CompileError
+		if errors.As(err, &ce) {
+			return nil, fail(ce.Line, 0, "%s", ce.Message)
+		}
+		return nil, fail(0, 0, "%v", err)
+	}
+	return proto, nil
+}
+
+// plainText drops a byte order mark and turns a first line that begins with # into a
+// comment, keeping the numbers of the lines.
+func plainText(code []byte) []byte {
+	code = bytes.TrimPrefix(code, []byte("\xef\xbb\xbf"))
+	if len(code) > 0 && code[0] == '#' {
+		end := bytes.IndexByte(code, '\n')
+		if end < 0 {
+			end = len(code)
+		}
+		return code[end:]
+	}
+	return code
+}
+
+// sourceLine is the text of a line, from 1; "" when there is none.
+func sourceLine(code []byte, line int) string {
+	for ; line > 1; line-- {
+		_, rest, ok := bytes.Cut(code, []byte("\n"))
+		if !ok {
+			return ""
+		}
+		code = rest
+	}
+	if line < 1 {
+		return ""
+	}
+	text, _, _ := bytes.Cut(code, []byte("\n"))
+	if len(text) > 400 {
+		text = text[:400]
+	}
+	return strings.ToValidUTF8(strings.TrimRight(string(text), "\r"), "?")
+}
+
+func lastLine(code []byte) int {
+	return bytes.Count(bytes.TrimRight(code, "\n"), []byte("\n")) + 1
+}

@@ -1,0 +1,278 @@
+package lua
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"dshsh/runtime"
+)
+
+// thrown is an error of Go's as Lua holds it: userdata with the fields message, code,
+// name, value, script, line and stack. tostring and .. give its message with the place
+// where it was raised, and the string methods work on that text. Immutable.
+type thrown struct {
+	err   error
+	place string // "guard.lua:3: ", or ""
+}
+
+func (t *thrown) text() string { return t.place + runtime.Message(t.err) }
+
+// newError makes the Lua value of an error.
+func (vm *VM) newError(err error) *glua.LUserData {
+	return &glua.LUserData{Value: &thrown{err, vm.placed("")}, Env: vm.base.Env, Metatable: vm.errorMT}
+}
+
+// raise throws a Go error into the script. It does not return.
+func (vm *VM) raise(L *glua.LState, err error) { L.Error(vm.newError(err), 0) }
+
+// raisef throws a message as Lua's own functions do. It does not return.
+func (vm *VM) raisef(L *glua.LState, format string, args ...any) {
+	L.Error(glua.LString(vm.placed(fmt.Sprintf(format, args...))), 0)
+}
+
+// placed puts the place that runs before a message.
+func (vm *VM) placed(msg string) string {
+	return placeOf(vm.Where()) + msg
+}
+
+// placeOf is a place as Lua writes it before a message.
+func placeOf(p runtime.Position) string {
+	if p.Line == 0 {
+		return ""
+	}
+	return p.File + ":" + strconv.Itoa(p.Line) + ": "
+}
+
+func (vm *VM) openErrors() {
+	vm.errorMT = vm.metatable("error", map[string]glua.LGFunction{
+		"__index":    vm.errorIndex,
+		"__tostring": func(L *glua.LState) int { L.Push(glua.LString(errorText(L.Get(1)))); return 1 },
+		"__concat": func(L *glua.LState) int {
+			L.Push(glua.LString(errorText(L.Get(1)) + errorText(L.Get(2))))
+			return 1
+		},
+	})
+}
+
+// errorText is the text of an operand of .. beside an error.
+func errorText(v glua.LValue) string {
+	if u, ok := v.(*glua.LUserData); ok {
+		if t, ok := u.Value.(*thrown); ok {
+			return t.text()
+		}
+	}
+	return v.String()
+}
+
+func (vm *VM) errorIndex(L *glua.LState) int {
+	t := L.CheckUserData(1).Value.(*thrown)
+	key := L.CheckString(2)
+	shape := runtime.ShapeOf(t.err)
+	var v runtime.Value
+	switch key {
+	case "message":
+		v = shape.Message
+	case "name":
+		v = shape.Name
+	case "code":
+		if shape.Code != "" {
+			v = shape.Code
+		}
+	case "value":
+		v = shape.Value
+	case "script":
+		if shape.Script != "" {
+			v = shape.Script
+		}
+	case "line":
+		if shape.Line != 0 {
+			v = int64(shape.Line)
+		}
+	case "stack":
+		v = runtime.ValueOf(shape.Stack)
+	default:
+		L.Push(vm.stringLib.RawGetString(key))
+		return 1
+	}
+	L.Push(vm.toLua(v))
+	return 1
+}
+
+// errorTrace remembers where a value was raised that has been caught, or that has left a
+// coroutine, so that its stack is known when it is raised again. Used on the host thread.
+type errorTrace struct {
+	value glua.LValue
+	stack []runtime.Position
+}
+
+// note records the frames that a failed coroutine still has. gopher-lua has dropped the
+// innermost one; if that was a Lua function, the message begins with its place.
+func (vm *VM) note(obj glua.LValue, co *glua.LState) {
+	var stack []runtime.Position
+	for i := 0; ; i++ {
+		d, ok := co.GetStack(i)
+		if !ok {
+			break
+		}
+		if p, ok := linePosition(co, d); ok {
+			stack = append(stack, p)
+		}
+	}
+	if s, ok := obj.(glua.LString); ok {
+		if p, _, ok := vm.cutPlace(string(s)); ok && !contains(stack, p) {
+			stack = append([]runtime.Position{p}, stack...)
+		}
+	}
+	vm.trace = &errorTrace{obj, append(vm.traceOf(obj), stack...)}
+}
+
+func contains(stack []runtime.Position, p runtime.Position) bool {
+	for _, q := range stack {
+		if p == q {
+			return true
+		}
+	}
+	return false
+}
+
+func (vm *VM) traceOf(obj glua.LValue) []runtime.Position {
+	if vm.trace == nil || vm.trace.value != obj {
+		return nil
+	}
+	return vm.trace.stack
+}
+
+// parseTrace reads gopher-lua's traceback, innermost frame first.
+func parseTrace(text string) []runtime.Position {
+	var stack []runtime.Position
+	_, text, _ = strings.Cut(text, "stack traceback:")
+	for line := range strings.Lines(text) {
+		place, _, ok := strings.Cut(strings.TrimSpace(line), ": in ")
+		if !ok {
+			continue
+		}
+		i := strings.LastIndexByte(place, ':')
+		if i < 0 {
+			continue
+		}
+		if n, err := strconv.Atoi(place[i+1:]); err == nil {
+			stack = append(stack, runtime.Position{File: place[:i], Line: n})
+		}
+	}
+	return stack
+}
+
+// cutPlace takes Lua's own "file:line: " from the front of a message.
+func (vm *VM) cutPlace(msg string) (p runtime.Position, rest string, ok bool) {
+	i := strings.IndexByte(msg, ':')
+	if i < 0 || !vm.chunks[msg[:i]] {
+		return p, msg, false
+	}
+	j := i + 1
+	for j < len(msg) && isDigit(msg[j]) {
+		j++
+	}
+	n, err := strconv.Atoi(msg[i+1 : j])
+	if err != nil || !strings.HasPrefix(msg[j:], ": ") {
+		return p, msg, false
+	}
+	return runtime.Position{File: msg[:i], Line: n}, msg[j+2:], true
+}
+
+// scriptError turns what ended a call into what Go sees.
+func (vm *VM) scriptError(err error, s *strand) *runtime.ScriptError {
+	obj := vm.errorValue(err)
+	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error"}
+	var ae *glua.ApiError
+	if errors.As(err, &ae) {
+		e.Stack = append(vm.traceOf(obj), parseTrace(ae.StackTrace)...)
+	}
+	vm.trace = nil
+	if len(e.Stack) > 0 {
+		e.Pos = e.Stack[0]
+	}
+	switch o := obj.(type) {
+	case glua.LString:
+		msg := strings.TrimLeft(string(o), " ")
+		for {
+			p, rest, ok := vm.cutPlace(msg)
+			if !ok {
+				break
+			}
+			e.Pos, msg = p, rest
+		}
+		e.Message = strings.ToValidUTF8(msg, "\ufffd")
+	case *glua.LTable:
+		vm.tableError(e, o)
+	case *glua.LUserData:
+		if t, ok := o.Value.(*thrown); ok {
+			shape := runtime.ShapeOf(t.err)
+			e.Name, e.Message, e.Code, e.Value, e.Err = shape.Name, shape.Message, shape.Code, shape.Value, t.err
+			break
+		}
+		vm.valueError(e, obj)
+	default:
+		vm.valueError(e, obj)
+	}
+	return e
+}
+
+// tableError reads error({message = ..., code = ..., name = ...}). A table without a
+// message is a thrown value.
+func (vm *VM) tableError(e *runtime.ScriptError, t *glua.LTable) {
+	msg, ok := t.RawGetString("message").(glua.LString)
+	if !ok {
+		vm.valueError(e, t)
+		return
+	}
+	_, rest, _ := vm.cutPlace(string(msg))
+	e.Message = strings.ToValidUTF8(rest, "\ufffd")
+	if code, ok := t.RawGetString("code").(glua.LString); ok {
+		e.Code = string(code)
+	}
+	if name, ok := t.RawGetString("name").(glua.LString); ok {
+		e.Name = string(name)
+	}
+}
+
+// valueError describes a thrown value that is no error.
+func (vm *VM) valueError(e *runtime.ScriptError, obj glua.LValue) {
+	v, err := vm.toValue(obj, "the thrown value")
+	if err != nil {
+		e.Message = obj.String()
+		return
+	}
+	e.Value = v
+	if e.Message = runtime.Display(v); obj == glua.LNil {
+		e.Message = "nil"
+	}
+	if t, ok := obj.(*glua.LTable); ok && e.Code == "" {
+		if code, ok := t.RawGetString("code").(glua.LString); ok {
+			e.Code = string(code)
+		}
+	}
+}
+
+// overrun is the failure of an entry that the watchdog has stopped, whatever the script
+// made of it.
+func (vm *VM) overrun(err error) error {
+	budget := time.Duration(vm.host.Limits().Sync) * time.Millisecond
+	return vm.stopped(err, fmt.Errorf("%w: computed for more than %v", runtime.ErrDeadline, budget))
+}
+
+// unloaded is the failure of an entry that Close has ended.
+func (vm *VM) unloaded(err error) error { return vm.stopped(err, runtime.ErrUnloaded) }
+
+func (vm *VM) stopped(err, cause error) error {
+	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: cause.Error(), Err: cause}
+	var se *runtime.ScriptError
+	if errors.As(err, &se) {
+		e.Pos, e.Stack = se.Pos, se.Stack
+	}
+	return e
+}
