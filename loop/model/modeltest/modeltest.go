@@ -9,8 +9,8 @@
 //		modeltest.Text("pong"),
 //	)
 //
-// Nothing here uses a clock, so that it works inside a testing/synctest bubble when the
-// Provider was made in there.
+// A Provider uses no clock and no real I/O, so it works inside a testing/synctest bubble
+// when it was made in there. A Server uses a socket and real time.
 package modeltest
 
 import (

@@ -35,7 +35,8 @@ type Server struct {
 	replies   []Wire
 	otherwise *Wire
 	requests  []*Recorded
-	changed   chan struct{} // closed and renewed when requests come or end
+	changed   chan struct{} // closed and renewed when a request comes
+	conns     int           // connections that were ever opened
 }
 
 // Recorded is a request that a Server got. It is immutable but for what Done guards.
@@ -93,6 +94,13 @@ func StartServer(replies ...Wire) (*Server, error) {
 	s.server = &http.Server{
 		Handler:  s,
 		ErrorLog: log.New(io.Discard, "", 0), // replies that break off on purpose
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				s.mu.Lock()
+				s.conns++
+				s.mu.Unlock()
+			}
+		},
 	}
 	go func() {
 		defer close(s.served)
@@ -130,6 +138,13 @@ func (s *Server) Requests() []*Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests[:len(s.requests):len(s.requests)]
+}
+
+// Connections returns how many connections were ever opened to the server.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns
 }
 
 // Wait returns request n, counted from 1, as soon as it has come.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	whatItIs = "I am the offline provider built into this program. I am no language model and cannot answer questions; nothing you write leaves this machine."
+	whatItIs = "I am the offline provider built into this program. I am no language model and cannot answer questions; I send nothing anywhere."
 
 	language = `What I can do is play lines like these, to try out tools, policies and sessions:
 

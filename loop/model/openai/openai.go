@@ -58,7 +58,8 @@ type Options struct {
 	APIKey string
 	// KeyHint tells in failures where the key is set; "OPENAI_API_KEY" by default.
 	KeyHint string
-	// Headers are added to each request.
+	// Headers are added to each request. The values of those that may hold a secret (their
+	// name has auth, key, token or secret in it) do not appear in a failure either.
 	Headers map[string]string
 	// HTTPClient makes the calls. By default the provider has one with a connection pool
 	// of its own and the proxies of the environment. It should have no Timeout, which
@@ -118,6 +119,15 @@ func New(o Options) *Provider {
 	}}
 	p.endpoint, p.service.Host, p.badURL = endpoint(o.BaseURL)
 	p.service.Key, p.service.KeyHint = o.APIKey, o.KeyHint
+	for name, value := range o.Headers {
+		name = strings.ToLower(name)
+		for _, part := range [...]string{"auth", "key", "token", "secret"} {
+			if strings.Contains(name, part) {
+				p.service.Secrets = append(p.service.Secrets, strings.TrimPrefix(value, "Bearer "))
+				break
+			}
+		}
+	}
 	if o.HTTPClient == nil {
 		p.client = wire.NoRedirect(&http.Client{Transport: wire.Transport()})
 	} else {

@@ -37,7 +37,9 @@ type Limits struct {
 // Service says whom a call goes to, for messages. It is immutable.
 type Service struct {
 	Host string // as in the address, with its port
-	Key  string // the API key; removed from every message
+	Key  string // the API key, or ""; removed from every message
+	// Secrets are more that must not be in a message.
+	Secrets []string
 	// KeyHint says where the key is set, such as OPENAI_API_KEY.
 	KeyHint string
 }
@@ -191,12 +193,14 @@ func (r *Response) Failure(f *model.Failure) *model.Failure {
 	return &g
 }
 
-// redact removes the key from a message: a server may well quote it.
+// redact removes what is secret from a message: a server may well quote it.
 func (s Service) redact(message string) string {
-	if len(s.Key) < 4 { // not a key, and a replacement would garble the text
-		return message
+	for _, secret := range append([]string{s.Key}, s.Secrets...) {
+		if len(secret) >= 4 { // shorter is no secret, and a replacement would garble the text
+			message = strings.ReplaceAll(message, secret, "[key]")
+		}
 	}
-	return strings.ReplaceAll(message, s.Key, "[key]")
+	return message
 }
 
 // failure turns what ended the exchange early into a Failure.
