@@ -135,12 +135,7 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 			return v.drain(ret)
 		}
 		// Whatever has a then is taken for a promise, as await does.
-		if ret, err = v.natives.resolve(v.natives.promise, ret); err != nil {
-			return err
-		}
-		if p, ok = promiseOf(ret); !ok {
-			return errors.New("Promise.resolve gave no promise")
-		}
+		return v.whenSettled(c, ret)
 	}
 	switch p.State() {
 	case goja.PromiseStateFulfilled:
@@ -152,8 +147,27 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 		c.settle(v, nil, v.errorOfValue(p.Result(), nil))
 		return nil
 	}
+	return v.whenSettled(c, ret)
+}
+
+// awaitProgram awaits by syntax: nothing in it can be replaced by a script.
+var awaitProgram = goja.MustCompile(internalPrefix+"await", `(async (p, ok, bad) => {
+  let x;
+  try { x = await p; } catch (e) { bad(e); return; }
+  ok(x);
+})`, true)
+
+// whenSettled settles c when the promise does.
+func (v *vm) whenSettled(c *call, promise goja.Value) error {
+	if v.awaiter == nil {
+		f, err := v.helper(awaitProgram)
+		if err != nil {
+			return err
+		}
+		v.awaiter = f
+	}
 	v.pending[c] = struct{}{}
-	_, err := v.natives.then(ret,
+	_, err := v.awaiter(goja.Undefined(), promise,
 		v.rt.ToValue(func(fc goja.FunctionCall) goja.Value {
 			defer v.guardNative()
 			val, err := v.exportTop(fc.Argument(0))
@@ -168,12 +182,28 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 	return err
 }
 
+// helper runs a program of ours that gives a function.
+func (v *vm) helper(p *goja.Program) (goja.Callable, error) {
+	x, err := v.rt.RunProgram(p)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := goja.AssertFunction(x)
+	if !ok {
+		return nil, errors.New("a helper is not a function")
+	}
+	return f, nil
+}
+
 // drain runs the jobs that reading a value may have queued (its getters are script code).
 func (v *vm) drain(of goja.Value) error {
 	if _, ok := of.(*goja.Object); !ok {
 		return nil
 	}
-	_, err := v.natives.noop(goja.Undefined())
+	if v.noop == nil {
+		v.noop, _ = goja.AssertFunction(v.rt.ToValue(func(goja.FunctionCall) goja.Value { return goja.Undefined() }))
+	}
+	_, err := v.noop(goja.Undefined())
 	return err
 }
 

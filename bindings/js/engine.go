@@ -13,7 +13,9 @@ package js
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -39,18 +41,27 @@ func (engine) Compile(src runtime.Source) (runtime.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &program{src: src, main: p}, nil
+	return &program{src: src, main: p, guards: guardsFor(string(src.Code)), files: map[string]*module{}}, nil
 }
 
-// program is a compiled script. Immutable, shared by the VMs made from it.
+// program is a compiled script, shared by the VMs made from it. Immutable, but for the
+// files that it has required so far.
 type program struct {
-	src  runtime.Source
-	main *goja.Program
+	src    runtime.Source
+	main   *goja.Program
+	guards guardSet
+
+	mu    sync.Mutex // guards files
+	files map[string]*module
 }
 
 // compile parses and compiles one file; its error is a *runtime.ScriptError with place
 // and source line.
 func compile(id, file, code string, strict bool) (*goja.Program, error) {
+	if len(code) > maxSource || nesting(code, false) > maxNesting {
+		return nil, &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file},
+			Message: fmt.Sprintf("the file is larger than %d MiB or nests more than %d deep", maxSource>>20, maxNesting)}
+	}
 	// Source maps are off: goja would read the file that a comment names.
 	ast, err := goja.Parse(file, code, parser.WithDisableSourceMaps)
 	if err == nil {

@@ -120,6 +120,9 @@ func (v *vm) describe(se *runtime.ScriptError, x goja.Value) {
 		val, err := v.export(x, nil, "")
 		if err != nil {
 			val = x.String()
+		} else if val == nil && x != nil {
+			se.Message = x.String()
+			return
 		}
 		se.Value = val
 		se.Message = runtime.Display(val)

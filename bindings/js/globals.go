@@ -1,6 +1,7 @@
 package js
 
 import (
+	_ "embed"
 	"strings"
 	"time"
 
@@ -9,42 +10,126 @@ import (
 	"dshsh/runtime"
 )
 
-// probe awaits a microtask by syntax, not by anything that a script could replace.
+// probeProgram awaits a microtask by syntax, not by anything that a script could replace.
 var probeProgram = goja.MustCompile(internalPrefix+"probe", "(async (f) => { await null; f(); })", true)
 
-// globals gives a new VM what scripts find in it.
-func (v *vm) globals() error {
-	g := v.rt.GlobalObject()
-	promise := v.rt.Get("Promise").(*goja.Object)
-	v.natives.promise = promise
-	v.natives.resolve, _ = goja.AssertFunction(promise.Get("resolve"))
-	v.natives.then, _ = goja.AssertFunction(promise.Get("prototype").(*goja.Object).Get("then"))
-	v.natives.noop, _ = goja.AssertFunction(v.rt.ToValue(func(goja.FunctionCall) goja.Value { return goja.Undefined() }))
+//go:embed prelude.js
+var preludeSource string
 
-	v.hide(g, "ctx", v.wrapObject(v.in.Ctx(nil)))
-	v.hide(g, "console", v.rt.NewDynamicObject(&console{v: v}))
-	for name, f := range map[string]func(goja.FunctionCall) goja.Value{
-		"setTimeout":     func(c goja.FunctionCall) goja.Value { return v.setTimer("setTimeout", c, false) },
-		"setInterval":    func(c goja.FunctionCall) goja.Value { return v.setTimer("setInterval", c, true) },
-		"setImmediate":   func(c goja.FunctionCall) goja.Value { return v.setTimer("setImmediate", c, false) },
-		"clearTimeout":   v.clearTimer,
-		"clearInterval":  v.clearTimer,
-		"clearImmediate": v.clearTimer,
-		"queueMicrotask": v.queueMicrotask,
-	} {
-		v.hide(g, name, v.native(name, f))
+// preludeProgram gives a function that makes what is easier written in JavaScript.
+var preludeProgram = goja.MustCompile(internalPrefix+"prelude", preludeSource, true)
+
+// globals gives a new VM what scripts find in it: as the prototype of the global object,
+// which makes a name when it is first read. A script may still declare or assign any of
+// them.
+func (v *vm) globals() {
+	_ = v.rt.GlobalObject().SetPrototype(v.rt.NewDynamicObject(&globals{v: v}))
+}
+
+// globals is the prototype of the global object.
+type globals struct {
+	v    *vm
+	made map[string]goja.Value
+}
+
+// Get implements goja.DynamicObject.
+func (g *globals) Get(key string) goja.Value {
+	if x, ok := g.made[key]; ok {
+		return x
+	}
+	x := g.v.makeGlobal(key)
+	if x != nil {
+		if g.made == nil {
+			g.made = map[string]goja.Value{}
+		}
+		g.made[key] = x
+	}
+	return x
+}
+
+// Has implements goja.DynamicObject.
+func (g *globals) Has(key string) bool {
+	for _, k := range globalNames {
+		if k == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Keys implements goja.DynamicObject.
+func (g *globals) Keys() []string { return nil }
+
+// Set implements goja.DynamicObject. An assignment to a global makes one of the script's
+// own before it comes here.
+func (g *globals) Set(string, goja.Value) bool { return false }
+
+// Delete implements goja.DynamicObject.
+func (g *globals) Delete(string) bool { return true }
+
+var globalNames = []string{
+	"ctx", "console", "require", "module", "exports", "queueMicrotask",
+	"setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "clearImmediate",
+	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder",
+}
+
+func (v *vm) makeGlobal(key string) goja.Value {
+	switch key {
+	case "ctx":
+		return v.wrapObject(v.in.Ctx(nil))
+	case "console":
+		return v.rt.NewDynamicObject(&console{v: v})
+	case "require":
+		return v.requireFrom("")
+	case "module":
+		return v.mainModule()
+	case "exports":
+		return v.mainModule().Get("exports")
+	case "queueMicrotask":
+		return v.native(key, v.queueMicrotask)
+	case "setTimeout", "setImmediate":
+		return v.native(key, func(c goja.FunctionCall) goja.Value { return v.setTimer(key, c, false) })
+	case "setInterval":
+		return v.native(key, func(c goja.FunctionCall) goja.Value { return v.setTimer(key, c, true) })
+	case "clearTimeout", "clearInterval", "clearImmediate":
+		return v.native(key, v.clearTimer)
+	case "structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder":
+		return v.prelude().Get(key)
 	}
 	return nil
 }
 
-// answerer is the probe of heal, made when it is needed.
-func (v *vm) probe() (goja.Callable, error) {
-	x, err := v.rt.RunProgram(probeProgram)
-	if err != nil {
-		return nil, err
+// prelude runs the JavaScript part, once.
+func (v *vm) prelude() *goja.Object {
+	if v.preludeObj != nil {
+		return v.preludeObj
 	}
-	f, _ := goja.AssertFunction(x)
-	return f, nil
+	make, err := v.helper(preludeProgram)
+	if err != nil {
+		panic(err)
+	}
+	v.installMore(guardSet{typed: true}) // it uses Uint8Array, so scripts can reach it
+	obj, err := make(goja.Undefined(),
+		v.native("isSignal", func(c goja.FunctionCall) goja.Value {
+			o, ok := c.Argument(0).(*goja.Object)
+			if !ok || o.ExportType() != liveObjectType {
+				return v.rt.ToValue(false)
+			}
+			return v.rt.ToValue(o.Export().(*liveObject).isSignal())
+		}),
+		v.native("encode", func(c goja.FunctionCall) goja.Value {
+			return v.rt.ToValue(v.rt.NewArrayBuffer([]byte(c.Argument(0).String())))
+		}),
+		v.native("decode", func(c goja.FunctionCall) goja.Value {
+			b, _ := c.Argument(0).Export().(goja.ArrayBuffer)
+			from, to := c.Argument(1).ToInteger(), c.Argument(2).ToInteger()
+			return v.rt.ToValue(strings.ToValidUTF8(string(b.Bytes()[from:to]), "\uFFFD"))
+		}))
+	if err != nil {
+		panic(err)
+	}
+	v.preludeObj = obj.(*goja.Object)
+	return v.preludeObj
 }
 
 // console is the console object; its functions are made when they are first read.
@@ -171,72 +256,18 @@ func (v *vm) clearTimer(c goja.FunctionCall) goja.Value {
 	return goja.Undefined()
 }
 
+var microtaskProgram = goja.MustCompile(internalPrefix+"queueMicrotask", "(async (f) => { await null; f(); })", true)
+
 func (v *vm) queueMicrotask(c goja.FunctionCall) goja.Value {
 	if _, ok := goja.AssertFunction(c.Argument(0)); !ok {
 		panic(v.rt.NewTypeError("queueMicrotask: got no function"))
 	}
-	p, err := v.natives.resolve(v.natives.promise)
+	f, err := v.helper(microtaskProgram)
+	if err == nil {
+		_, err = f(goja.Undefined(), c.Argument(0))
+	}
 	if err != nil {
 		panic(err)
 	}
-	if _, err := v.natives.then(p, c.Argument(0)); err != nil {
-		panic(err)
-	}
 	return goja.Undefined()
-}
-
-// setOnabort, addEventListener and removeEventListener give a signal what JavaScript
-// expects of an AbortSignal, on its class's onabort.
-func (v *vm) setOnabort(o *liveObject, f goja.Value) { o.listen(); o.onabort = f }
-
-func (v *vm) addEventListener(o *liveObject) goja.Value {
-	return v.native("addEventListener", func(c goja.FunctionCall) goja.Value {
-		if c.Argument(0).String() == "abort" {
-			o.listen()
-			o.listeners = append(o.listeners, c.Argument(1))
-		}
-		return goja.Undefined()
-	})
-}
-
-func (v *vm) removeEventListener(o *liveObject) goja.Value {
-	return v.native("removeEventListener", func(c goja.FunctionCall) goja.Value {
-		for i, f := range o.listeners {
-			if f.SameAs(c.Argument(1)) {
-				o.listeners = append(o.listeners[:i:i], o.listeners[i+1:]...)
-				break
-			}
-		}
-		return goja.Undefined()
-	})
-}
-
-// listen subscribes once, for all listeners of the signal.
-func (o *liveObject) listen() {
-	if o.listening {
-		return
-	}
-	o.listening = true
-	v := o.v
-	m := o.lookup("onabort")
-	if m == nil {
-		return
-	}
-	f := v.native("abort", func(c goja.FunctionCall) goja.Value {
-		ev := v.rt.NewObject()
-		_ = ev.Set("type", "abort")
-		_ = ev.Set("target", v.wrapObject(o.obj))
-		for _, l := range append([]goja.Value{o.onabort}, o.listeners...) {
-			if f, ok := goja.AssertFunction(l); ok {
-				if _, err := f(v.wrapObject(o.obj), ev); err != nil {
-					panic(err)
-				}
-			}
-		}
-		return goja.Undefined()
-	})
-	if _, err := v.in.Invoke(m, o.obj, []runtime.Value{fn{v, f}}); err != nil {
-		o.listening = false
-		panic(v.throwable(err))
-	}
 }

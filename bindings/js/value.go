@@ -2,7 +2,6 @@ package js
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 	"reflect"
 	"strconv"
@@ -17,6 +16,8 @@ var (
 	viewObjectType = reflect.TypeFor[*viewObject]()
 	viewArrayType  = reflect.TypeFor[*viewArray]()
 	liveObjectType = reflect.TypeFor[*liveObject]()
+	mapType        = reflect.TypeFor[map[string]any]()
+	proxyType      = reflect.TypeFor[goja.Proxy]()
 )
 
 // isOurs tells a wrapper of this package from an object of the script.
@@ -37,10 +38,7 @@ func (v *vm) toJS(x runtime.Value) goja.Value {
 		return v.rt.ToValue(x)
 	case runtime.Number:
 		// Read as a number it is rounded; the digits stay where it came from.
-		f, err := strconv.ParseFloat(string(x), 64)
-		if err != nil && math.IsInf(f, 0) {
-			return v.rt.ToValue(f)
-		}
+		f, _ := strconv.ParseFloat(string(x), 64) // too large is infinite, as for a literal
 		return v.rt.ToValue(f)
 	case *runtime.View:
 		return v.wrapView(x)
@@ -159,18 +157,23 @@ func (v *vm) exportObject(o *goja.Object, at *path, key string) (runtime.Value, 
 	if _, ok := goja.AssertFunction(o); ok { // of any kind: async, a class, a bound one
 		return fn{v, o}, nil
 	}
-	switch o.ClassName() {
+	class := o.ClassName()
+	if o.ExportType() == proxyType {
+		if p, ok := o.Export().(goja.Proxy); ok && p.Target() != nil {
+			class = p.Target().ClassName()
+		}
+	}
+	switch class {
 	case "Array":
 		return v.exportList(o, here)
 	case "Error":
 		return v.exportError(o, here)
-	case "String", "Number", "Boolean":
-		return v.export(v.rt.ToValue(o.Export()), at, key)
-	case "Map", "Set", "WeakMap", "WeakSet", "RegExp", "ArrayBuffer", "Symbol":
-		return nil, fmt.Errorf("%s: a %s is not a JSON value", here, o.ClassName())
-	}
-	if o.ExportType() == promiseType {
-		return nil, fmt.Errorf("%s: a promise is not a value: await it first", here)
+	case "String":
+		return o.String(), nil
+	case "Number":
+		return runtime.ValueOf(o.ToFloat()), nil
+	case "Boolean":
+		return o.Export(), nil
 	}
 	// As JSON.stringify does: a Date, and whatever else knows its own form.
 	if toJSON, ok := goja.AssertFunction(o.Get("toJSON")); ok {
@@ -181,6 +184,17 @@ func (v *vm) exportObject(o *goja.Object, at *path, key string) (runtime.Value, 
 		if ro, ok := r.(*goja.Object); !ok || ro != o {
 			return v.export(r, here, "")
 		}
+	}
+	switch o.ExportType() {
+	case mapType, proxyType:
+	case promiseType:
+		return nil, fmt.Errorf("%s: a promise is not a value: await it first", here)
+	default:
+		// JSON.stringify would give {} for it, and nobody would see why.
+		return nil, fmt.Errorf("%s: a %s is not a JSON value", here, constructorName(o))
+	}
+	if class == "RegExp" {
+		return nil, fmt.Errorf("%s: a RegExp is not a JSON value", here)
 	}
 	out := map[string]any{}
 	for _, k := range o.Keys() {
@@ -236,6 +250,15 @@ func (v *vm) exportError(o *goja.Object, here *path) (runtime.Value, error) {
 		out[k] = e
 	}
 	return out, nil
+}
+
+func constructorName(o *goja.Object) string {
+	if c, ok := o.Get("constructor").(*goja.Object); ok {
+		if s := text(c.Get("name")); s != "" {
+			return s
+		}
+	}
+	return o.ClassName()
 }
 
 // text is a primitive's text, "" for what has none.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dop251/goja"
+	"github.com/dop251/goja/parser"
 
 	"dshsh/runtime"
 )
@@ -35,23 +36,18 @@ type vm struct {
 	after   []func()        // run at the outermost exit, on the thread, with no frame open
 	loose   []*goja.Promise // rejected, and nobody has looked yet
 
-	objects objectCache
-	errKey  *goja.Symbol // keys the Go error behind an Error object
-	natives natives
-	modules map[string]*goja.Object
-	timers  map[int64]func()
-	timerN  int64
+	objects    objectCache
+	errKey     *goja.Symbol // keys the Go error behind an Error object
+	guards     guardSet
+	awaiter    goja.Callable // made when first needed
+	noop       goja.Callable
+	modules    map[string]*goja.Object // required files, by path
+	main       *goja.Object            // the script's own module object
+	preludeObj *goja.Object
+	timers     map[int64]func()
+	timerN     int64
 
 	interruptFn, clearFn func()
-}
-
-// natives are functions of the language as they were before any script could replace
-// them.
-type natives struct {
-	then    goja.Callable
-	resolve goja.Callable
-	promise goja.Value
-	noop    goja.Callable
 }
 
 // wound is an interrupt or a stack overflow that has yet to be dealt with.
@@ -77,7 +73,8 @@ func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
 	v.rt.SetPromiseRejectionTracker(v.rejection)
 	v.rt.SetTimeSource(in.Host().Now)
 	v.rt.SetRandSource(randomOf(in))
-	if err := v.globals(); err != nil {
+	v.rt.SetParserOptions(parser.WithDisableSourceMaps)
+	if err := v.protect(func() error { v.globals(); v.installGuards(p.guards); return nil }); err != nil {
 		return nil, fmt.Errorf("%s: preparing the virtual machine: %w", in.ID, err)
 	}
 	return v, nil
@@ -224,7 +221,7 @@ func (v *vm) heal() {
 func (v *vm) answers() bool {
 	ok := false
 	_ = v.protect(func() error {
-		probe, err := v.probe()
+		probe, err := v.helper(probeProgram)
 		if err != nil {
 			return err
 		}

@@ -183,8 +183,6 @@ func (o *liveObject) extra(key string) goja.Value {
 	return nil
 }
 
-func (o *liveObject) isSignal() bool { return o.class.Name == "AbortSignal" }
-
 // Has implements goja.DynamicObject.
 func (o *liveObject) Has(key string) bool { return o.lookup(key) != nil }
 

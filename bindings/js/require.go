@@ -1,0 +1,191 @@
+package js
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dop251/goja"
+
+	"dshsh/runtime"
+)
+
+// module is one required file as it was read first. Immutable. A rebuilt VM runs the same
+// text again.
+type module struct {
+	name   string // below the script folder, with slashes: how errors call it
+	json   string // of a .json file
+	prog   *goja.Program
+	guards guardSet
+}
+
+// requireFrom is the require function of a file in dir, a path below the script folder.
+func (v *vm) requireFrom(dir string) goja.Value {
+	return v.native("require", func(c goja.FunctionCall) goja.Value {
+		arg, ok := c.Argument(0).(goja.String)
+		if !ok {
+			panic(v.rt.NewTypeError("require: got %s, want string", typeName(c.Argument(0))))
+		}
+		exports, err := v.require(dir, arg.String())
+		if err != nil {
+			if ex := (*goja.Exception)(nil); asException(err, &ex) || isFatal(err) {
+				panic(err)
+			}
+			panic(v.throwable(err))
+		}
+		return exports
+	})
+}
+
+func typeName(x goja.Value) string {
+	if goja.IsUndefined(x) || goja.IsNull(x) {
+		return "nothing"
+	}
+	return x.ExportType().String()
+}
+
+// mainModule is what the script itself finds as module, so that a file can be both a
+// script and a module.
+func (v *vm) mainModule() *goja.Object {
+	if v.main == nil {
+		v.main = v.rt.NewObject()
+		_ = v.main.Set("exports", v.rt.NewObject())
+	}
+	return v.main
+}
+
+// require finds, runs once and returns what a file exports. As in CommonJS, a file that
+// is required while it runs gives what it has exported so far.
+func (v *vm) require(dir, name string) (goja.Value, error) {
+	path, err := v.prog.resolve(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := v.modules[path]; ok {
+		return m.Get("exports"), nil
+	}
+	m, err := v.prog.file(path)
+	if err != nil {
+		return nil, err
+	}
+	mod := v.rt.NewObject()
+	_ = mod.Set("exports", v.rt.NewObject())
+	if v.modules == nil {
+		v.modules = map[string]*goja.Object{}
+	}
+	v.modules[path] = mod
+	if err := v.runModule(m, mod); err != nil {
+		delete(v.modules, path)
+		return nil, err
+	}
+	return mod.Get("exports"), nil
+}
+
+func (v *vm) runModule(m *module, mod *goja.Object) error {
+	if m.prog == nil {
+		parse, _ := goja.AssertFunction(v.rt.Get("JSON").(*goja.Object).Get("parse"))
+		x, err := parse(goja.Undefined(), v.rt.ToValue(m.json))
+		if err != nil {
+			return fmt.Errorf("require: %s: %w", m.name, err)
+		}
+		return mod.Set("exports", x)
+	}
+	v.installMore(m.guards)
+	wrapped, err := v.rt.RunProgram(m.prog)
+	if err != nil {
+		return err
+	}
+	run, ok := goja.AssertFunction(wrapped)
+	if !ok {
+		return fmt.Errorf("require: %s closes a bracket that it has not opened", m.name)
+	}
+	exports := mod.Get("exports")
+	_, err = run(exports, exports, v.requireFrom(filepath.Dir(filepath.FromSlash(m.name))), mod, v.rt.ToValue(m.name), v.rt.ToValue(filepath.ToSlash(filepath.Dir(m.name))))
+	return err
+}
+
+// resolve finds the file that name means in a file of dir: as it is, with an ending, or
+// as a folder's index. Links are followed, and nothing outside the script folder is found.
+func (p *program) resolve(dir, name string) (string, error) {
+	switch {
+	case p.src.Dir == "" || p.src.Read == nil:
+		return "", errors.New("require: this script has no folder to require from")
+	case !strings.HasPrefix(name, "./") && !strings.HasPrefix(name, "../") && name != "." && name != "..":
+		return "", fmt.Errorf("require: %q is not a relative path; files of the script folder are required as \"./name.js\", and there are no packages", name)
+	}
+	base := filepath.Join(p.src.Dir, dir, filepath.FromSlash(name))
+	for _, path := range []string{base, base + ".js", base + ".cjs", base + ".json", filepath.Join(base, "index.js")} {
+		if !within(p.src.Dir, path) {
+			return "", fmt.Errorf("require: %q is outside the script folder", name)
+		}
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			continue
+		}
+		if st, err := os.Stat(real); err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		if !within(p.src.Dir, real) {
+			return "", fmt.Errorf("require: %q is outside the script folder", name)
+		}
+		return real, nil
+	}
+	return "", fmt.Errorf("require: cannot find %q in %s", name, filepath.ToSlash(filepath.Join(filepath.Base(p.src.Dir), dir)))
+}
+
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
+}
+
+// file reads and compiles a required file, once for all VMs of the program.
+func (p *program) file(path string) (*module, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.files[path]; m != nil {
+		return m, nil
+	}
+	rel, err := filepath.Rel(p.src.Dir, path)
+	if err != nil {
+		return nil, fmt.Errorf("require: %w", err)
+	}
+	code, err := p.src.Read(path)
+	if err != nil {
+		return nil, fmt.Errorf("require: %w", err)
+	}
+	m := &module{name: filepath.ToSlash(rel)}
+	switch filepath.Ext(path) {
+	case ".json":
+		m.json = strings.TrimPrefix(string(code), "\uFEFF")
+	case ".js", ".cjs":
+		if m.prog, err = compileModule(p.src.ID, m.name, string(code)); err != nil {
+			return nil, err
+		}
+		m.guards = guardsFor(string(code))
+	default:
+		return nil, fmt.Errorf("require: %s: only .js, .cjs and .json files can be required", m.name)
+	}
+	p.files[path] = m
+	return m, nil
+}
+
+// compileModule wraps a file in a function on its first line, so that lines stay the
+// author's. A syntax error is looked for without the wrapper, which would shift it.
+func compileModule(id, name, code string) (*goja.Program, error) {
+	wrapped := "(function (exports, require, module, __filename, __dirname) { " + code + "\n})"
+	if strings.HasPrefix(code, "#!") {
+		wrapped = "(function (exports, require, module, __filename, __dirname) { //" + code + "\n})"
+	}
+	p, err := compile(id, name, wrapped, false)
+	if err == nil {
+		return p, nil
+	}
+	if _, plain := compile(id, name, code, false); plain != nil {
+		return nil, plain
+	}
+	return nil, err
+}
+
+var _ runtime.Program = (*program)(nil)
