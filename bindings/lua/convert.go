@@ -40,7 +40,7 @@ func (vm *VM) toLuaNull(v runtime.Value, null glua.LValue, exact bool) glua.LVal
 		return vm.newView(v)
 	case runtime.Object:
 		return vm.object(v)
-	case *function:
+	case function:
 		if v.vm == vm {
 			return v.fn
 		}
@@ -72,9 +72,18 @@ func (vm *VM) foreign(f runtime.Func) glua.LValue {
 	return &glua.LUserData{Value: f, Env: vm.base.Env, Metatable: vm.foreignMT}
 }
 
-// toValue reads what the script gives. path names it in errors, which say what is wrong
-// and where. A View, a live object or a Go value in it comes back as it is.
-func (vm *VM) toValue(v glua.LValue, path string) (runtime.Value, error) {
+// toValue reads what the script gives. Errors say what is wrong and where in the value. A
+// View, a live object or a Go value in it comes back as it is.
+func (vm *VM) toValue(v glua.LValue) (runtime.Value, error) {
+	switch v := v.(type) {
+	case *glua.LTable:
+		r := reader{vm: vm}
+		return r.table(v, "value", 0)
+	}
+	return vm.scalar(v, "value")
+}
+
+func (vm *VM) scalar(v glua.LValue, path string) (runtime.Value, error) {
 	switch v := v.(type) {
 	case *glua.LNilType:
 		return nil, nil
@@ -88,12 +97,9 @@ func (vm *VM) toValue(v glua.LValue, path string) (runtime.Value, error) {
 		}
 		return string(v), nil
 	case *glua.LFunction:
-		return &function{vm, v}, nil
+		return function{vm, v}, nil
 	case *glua.LUserData:
 		return vm.userdata(v, path)
-	case *glua.LTable:
-		r := reader{vm: vm}
-		return r.table(v, path, 0)
 	}
 	return nil, fmt.Errorf("%s: a %s cannot leave the script", path, v.Type())
 }
@@ -146,7 +152,7 @@ func (r *reader) value(v glua.LValue, path string, depth int) (runtime.Value, er
 	case glua.LString:
 		r.size += len(v)
 	}
-	return r.vm.toValue(v, path)
+	return r.vm.scalar(v, path)
 }
 
 // table reads a table. With a marker of json.array or json.object it is that; else keys
@@ -154,11 +160,11 @@ func (r *reader) value(v glua.LValue, path string, depth int) (runtime.Value, er
 // an empty list where a list is wanted.
 func (r *reader) table(t *glua.LTable, path string, depth int) (runtime.Value, error) {
 	if depth >= runtime.MaxValueDepth {
-		return nil, fmt.Errorf("%s: nested more than %d deep", short(path), runtime.MaxValueDepth)
+		return nil, fmt.Errorf("value: nested more than %d deep", runtime.MaxValueDepth)
 	}
 	for _, o := range r.open {
 		if o == t {
-			return nil, fmt.Errorf("%s: the table contains itself", path)
+			return nil, fmt.Errorf("%s: a value that contains itself is not a JSON value", path)
 		}
 	}
 	r.open = append(r.open, t)
@@ -247,19 +253,20 @@ func short(path string) string {
 	return path[:60] + "..."
 }
 
-// args reads a call's arguments from the given index of L on.
-func (vm *VM) args(L *glua.LState, from int) ([]runtime.Value, error) {
+// args reads a call's arguments from the given index of L on, or throws. name is how
+// messages call the function.
+func (vm *VM) args(L *glua.LState, from int, class, name string) []runtime.Value {
 	n := L.GetTop()
 	if n < from {
-		return nil, nil
+		return nil
 	}
-	out := make([]runtime.Value, 0, n-from+1)
-	for i := from; i <= n; i++ {
-		v, err := vm.toValue(L.Get(i), "argument "+strconv.Itoa(i-from+1))
+	out := make([]runtime.Value, n-from+1)
+	for i := range out {
+		v, err := vm.toValue(L.Get(from + i))
 		if err != nil {
-			return nil, err
+			vm.raise(L, fmt.Errorf("%s%s: for argument %d: %w", class, name, i+1, err))
 		}
-		out = append(out, v)
+		out[i] = v
 	}
-	return out, nil
+	return out
 }

@@ -199,14 +199,18 @@ func (vm *VM) scriptError(err error, s *strand) *runtime.ScriptError {
 	switch o := obj.(type) {
 	case glua.LString:
 		msg := strings.TrimLeft(string(o), " ")
+		placed := false
 		for {
 			p, rest, ok := vm.cutPlace(msg)
 			if !ok {
 				break
 			}
-			e.Pos, msg = p, rest
+			e.Pos, msg, placed = p, rest, true
 		}
 		e.Message = strings.ToValidUTF8(msg, "\ufffd")
+		if !placed { // error("text", 0): the text is what was thrown
+			e.Value = e.Message
+		}
 	case *glua.LTable:
 		vm.tableError(e, o)
 	case *glua.LUserData:
@@ -242,7 +246,7 @@ func (vm *VM) tableError(e *runtime.ScriptError, t *glua.LTable) {
 
 // valueError describes a thrown value that is no error.
 func (vm *VM) valueError(e *runtime.ScriptError, obj glua.LValue) {
-	v, err := vm.toValue(obj, "the thrown value")
+	v, err := vm.toValue(obj)
 	if err != nil {
 		e.Message = obj.String()
 		return

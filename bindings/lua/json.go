@@ -17,7 +17,7 @@ import (
 func (vm *VM) openJSON() {
 	t := vm.lib("json", map[string]glua.LGFunction{
 		"encode": func(L *glua.LState) int {
-			v, err := vm.toValue(L.CheckAny(1), "value")
+			v, err := vm.toValue(L.CheckAny(1))
 			var b []byte
 			if err == nil {
 				b, err = runtime.AppendJSON(nil, v, "value")

@@ -67,10 +67,7 @@ func (vm *VM) method(x *object, m *runtime.Member) *glua.LFunction {
 		if self := objectOf(L.Get(1)); self != nil && self.o == x.o {
 			from = 2
 		}
-		args, err := vm.args(L, from)
-		if err != nil {
-			vm.raisef(L, "%s.%s: %v", x.class.Name, m.Name, err)
-		}
+		args := vm.args(L, from, x.class.Name+".", m.Name)
 		if m.Waits && !vm.loading && !vm.host.Thread.CanWait() {
 			vm.raise(L, fmt.Errorf("%s.%s: %w", x.class.Name, m.Name, runtime.ErrCannotWait))
 		}
@@ -96,10 +93,7 @@ func (vm *VM) answer(L *glua.LState, v runtime.Value, err error) int {
 // goFunc makes a Go function callable.
 func (vm *VM) goFunc(f *runtime.GoFunc) *glua.LFunction {
 	return vm.base.NewFunction(func(L *glua.LState) int {
-		args, err := vm.args(L, 1)
-		if err != nil {
-			vm.raisef(L, "%s: %v", f.Name, err)
-		}
+		args := vm.args(L, 1, "", f.Name)
 		if f.Waits && !vm.host.Thread.CanWait() {
 			vm.raise(L, fmt.Errorf("%s: %w", f.Name, runtime.ErrCannotWait))
 		}

@@ -103,6 +103,7 @@ func (vm *VM) resolve(asked string) (path, name string, err error) {
 	real, err := filepath.EvalSymlinks(full)
 	if err != nil {
 		if os.IsNotExist(err) {
+			_, _ = src.Read(full) // so that its appearing counts as a change
 			err = fmt.Errorf("there is no file %s in the script's folder", filepath.ToSlash(rel)+".lua")
 		}
 		return "", "", err

@@ -168,7 +168,7 @@ func (vm *VM) openViews() {
 		return 1
 	})
 	readOnly := func(L *glua.LState) int {
-		vm.raisef(L, "cannot set %s: what the host hands over is read-only; return the change, or change a copy made with :totable()", keyName(L.Get(2)))
+		vm.raisef(L, "cannot change %q: what an event gives is read-only; return the change, or change a copy made with :totable()", L.Get(2).String())
 		return 0
 	}
 	vm.viewMT = vm.metatable("view", map[string]glua.LGFunction{

@@ -231,10 +231,7 @@ const maxIdle = 8
 func (vm *VM) Load() error {
 	vm.loading = true
 	defer func() { vm.loading = false }()
-	_, err := vm.run(nil, true, func(L *glua.LState) int {
-		L.Push(vm.base.NewFunctionFromProto(vm.program.proto))
-		return 0
-	}, nil)
+	_, err := vm.run(vm.base.NewFunctionFromProto(vm.program.proto), true, nil)
 	var se *runtime.ScriptError
 	if errors.As(err, &se) && se.Pos.File == vm.program.src.File {
 		se.Source = sourceLine(vm.program.src.Code, se.Pos.Line)
@@ -248,7 +245,7 @@ func (vm *VM) Call(hook *runtime.Hook, fn runtime.Func, args ...runtime.Value) (
 	if err != nil {
 		return nil, err
 	}
-	v, err := vm.run(f, false, nil, args)
+	v, err := vm.run(f, false, args)
 	if hook != nil && hook.Context().Err() != nil {
 		return nil, context.Cause(hook.Context())
 	}
@@ -261,24 +258,24 @@ func (vm *VM) Notify(fn runtime.Func, _ func(error), args ...runtime.Value) erro
 	if err != nil {
 		return err
 	}
-	_, err = vm.run(f, true, nil, args)
+	_, err = vm.run(f, true, args)
 	return err
 }
 
-func (vm *VM) own(fn runtime.Func) (*function, error) {
+func (vm *VM) own(fn runtime.Func) (*glua.LFunction, error) {
 	if vm.closed {
 		return nil, runtime.ErrUnloaded
 	}
-	f, ok := fn.(*function)
+	f, ok := fn.(function)
 	if !ok || f.vm != vm {
 		return nil, runtime.ErrLost
 	}
-	return f, nil
+	return f.fn, nil
 }
 
-// run is every entry: it pushes the function and its arguments on a thread of its own,
-// calls it and reads its first result. push stands for fn at the load.
-func (vm *VM) run(fn *function, noWait bool, push func(*glua.LState) int, args []runtime.Value) (out runtime.Value, err error) {
+// run is every entry: it calls fn on a thread of its own and reads its first result,
+// which nobody wants where the call may not wait.
+func (vm *VM) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out runtime.Value, err error) {
 	if vm.closed {
 		return nil, runtime.ErrUnloaded
 	}
@@ -290,11 +287,7 @@ func (vm *VM) run(fn *function, noWait bool, push func(*glua.LState) int, args [
 		}
 	}()
 	L := v.L
-	if fn != nil {
-		L.Push(fn.fn)
-	} else {
-		push(L)
-	}
+	L.Push(fn)
 	for _, a := range args {
 		L.Push(vm.toLua(a))
 	}
@@ -324,12 +317,12 @@ func (vm *VM) run(fn *function, noWait bool, push func(*glua.LState) int, args [
 }
 
 // result reads what a function returned.
-func (vm *VM) result(ret glua.LValue, fn *function) (runtime.Value, error) {
-	v, err := vm.toValue(ret, "the returned value")
+func (vm *VM) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, error) {
+	v, err := vm.toValue(ret)
 	if err != nil {
-		e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: err.Error()}
-		if fn != nil && fn.fn.Proto != nil {
-			e.Pos = runtime.Position{File: fn.fn.Proto.SourceName, Line: fn.fn.Proto.LineDefined}
+		e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: "what it returned cannot be taken: " + err.Error()}
+		if fn.Proto != nil {
+			e.Pos = runtime.Position{File: fn.Proto.SourceName, Line: fn.Proto.LineDefined}
 		}
 		return nil, e
 	}
@@ -372,13 +365,13 @@ func (vm *VM) Close() {
 	}
 }
 
-// function is a Lua function as Go holds it. Used on the host thread.
+// function is a Lua function as Go holds it; the same one is always equal. Immutable.
 type function struct {
 	vm *VM
 	fn *glua.LFunction
 }
 
-var _ runtime.Func = (*function)(nil)
+var _ runtime.Func = function{}
 
 // VM implements runtime.Func.
-func (f *function) VM() runtime.VM { return f.vm }
+func (f function) VM() runtime.VM { return f.vm }
