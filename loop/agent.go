@@ -116,6 +116,7 @@ type activity struct {
 	turn     int // 0 until turn/start
 	step     int // last step opened
 	stepOpen bool
+	retries  map[string]int  // of the present step's call, by mode
 	batch    []model.Message // claimed for the first step
 }
 

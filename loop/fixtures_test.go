@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"dshsh/bindings/js"
-	// "dshsh/bindings/lua"
+	"dshsh/bindings/lua"
 	"dshsh/loop"
 	"dshsh/loop/model/modeltest"
 	"dshsh/runtime"
@@ -305,7 +305,7 @@ func throwOn(typ string) func(w *world) {
 	}
 }
 
-func withEngines(c *loop.Config) { c.Engines = []runtime.Engine{js.Engine()} }
+func withEngines(c *loop.Config) { c.Engines = []runtime.Engine{js.Engine(), lua.Engine()} }
 
 // script loads one script file as the only one in force.
 func (w *world) script(file, code string) {

@@ -37,6 +37,8 @@ type Config struct {
 	// Approve puts an ask to a person. It is called on the thread and may leave it; nil,
 	// or ErrNobody, is a denial.
 	Approve func(ctx context.Context, q Question) (Answer, error)
+	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
+	Retry func(provider string) *RetryPolicy
 	// Sections is the system prompt's standing part.
 	Sections []model.Section
 	// Members are further members of scripts' ctx.
@@ -46,8 +48,11 @@ type Config struct {
 	Store   *session.Store // nil keeps sessions in memory
 	Limits  runtime.Limits
 	Caps    Caps
-	Thread  runtime.ThreadOptions
-	Now     func() time.Time
+	// Parallel is how many tool bodies of one message may overlap; default 10. SetParallel
+	// changes it.
+	Parallel int
+	Thread   runtime.ThreadOptions
+	Now      func() time.Time
 }
 
 // Notices receives what a person should see. Its methods run on the thread and may not
@@ -82,6 +87,7 @@ type Host struct {
 	tools     map[string]*nativeTool
 	agents    []*agent // in the order of their creation
 
+	parallel   int            // tool bodies that may overlap
 	ops        int            // nested host operations
 	publishing int            // session/event dispatches in progress: nothing can append
 	deferred   []deferredOp   // rule 7: waits for the outermost operation's end
@@ -116,6 +122,12 @@ func New(cfg Config) (*Host, error) {
 	if c.Deferred == 0 {
 		c.Deferred = 1000
 	}
+	if cfg.Parallel == 0 {
+		cfg.Parallel = 10
+	}
+	if err := h.SetParallel(cfg.Parallel); err != nil {
+		return nil, err
+	}
 	for _, p := range cfg.Providers {
 		if h.providers[p.Name()] != nil {
 			return nil, fmt.Errorf("provider %q is configured twice", p.Name())
@@ -138,6 +150,15 @@ func New(cfg Config) (*Host, error) {
 		Observer: (*observer)(h), Members: append(h.members(), cfg.Members...),
 	})
 	return h, nil
+}
+
+// SetParallel changes how many tool bodies may overlap, from the next group of calls on.
+func (h *Host) SetParallel(n int) error {
+	if n < 1 {
+		return fmt.Errorf("the cap on parallel tool calls is %d, want at least 1", n)
+	}
+	h.parallel = n
+	return nil
 }
 
 // Agents lists the live agents in the order of their creation.

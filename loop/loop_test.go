@@ -52,7 +52,7 @@ func (n *notes) Logged(_ *runtime.Instance, level, text string) {
 func newWorld(t *testing.T, p *modeltest.Provider, change ...func(*loop.Config)) *world {
 	t.Helper()
 	w := &world{t: t, model: p, notes: &notes{}}
-	cfg := loop.Config{Providers: []model.Provider{p}, Notices: w.notes, Thread: runtime.ThreadOptions{Debug: true}}
+	cfg := loop.Config{Providers: []model.Provider{p}, Notices: w.notes, Retry: func(string) *loop.RetryPolicy { return nil }, Thread: runtime.ThreadOptions{Debug: true}}
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -187,7 +187,7 @@ func (w *world) skeleton(drop ...string) string {
 	var out []string
 next:
 	for _, s := range w.types() {
-		for _, d := range append(drop, loop.RecChunk, loop.RecRequestHeader, loop.RecRequestContext) {
+		for _, d := range append(drop, loop.RecChunk, loop.RecRequestHeader, loop.RecRequestContext, loop.RecGeneration) {
 			if strings.HasPrefix(s, d) {
 				continue next
 			}

@@ -306,6 +306,17 @@ func (t *scriptTool) execute(a *agent, act *activity, call ToolCall, x *tool.Exe
 	return toolValue(v)
 }
 
+// concurrencySafe asks the script; a failure, or anything but true, is a no.
+func (t *scriptTool) concurrencySafe(act *activity, args json.RawMessage) bool {
+	if t.safe == nil || t.schema.Validate(args) != nil {
+		return false
+	}
+	hook := runtime.NewHook(act.ctx, nil, 0)
+	defer hook.End()
+	v, err := t.in.VM().Call(hook, t.safe, runtime.ValueOf(args))
+	return err == nil && v == true
+}
+
 // toolValue reads what a script's tool returned: text, or {content, value?}.
 func toolValue(v runtime.Value) (tool.Result, error) {
 	switch v := v.(type) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"dshsh/loop/model"
 	"dshsh/runtime"
@@ -62,7 +61,8 @@ func (a *agent) step(act *activity, asm Assembly, msgs []model.Message) (res ste
 // ask gets the model's reply, trying again where agent/request-error says so, and records
 // it. A cancelled reply keeps what is worth keeping.
 func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) {
-	for attempt := 0; ; attempt++ {
+	act.retries = map[string]int{}
+	for {
 		req, err := a.request(act, asm)
 		if err != nil {
 			return model.Message{}, "", err
@@ -83,7 +83,7 @@ func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) 
 		if failure == nil {
 			failure = &model.Failure{Message: "the model call failed", Code: model.CodeUnknown}
 		}
-		again, err := a.recover(act, req, failure, attempt)
+		again, err := a.recover(act, req, failure)
 		if err != nil {
 			return model.Message{}, "", err
 		}
@@ -304,27 +304,6 @@ func (p *pump) take(it item) (batch []model.Chunk, err error) {
 }
 
 func (p *pump) join() { <-p.done }
-
-// RetryPolicy says when and how often a failed call is tried again.
-type RetryPolicy struct {
-	MaxRetries int      `json:"maxRetries"`
-	Codes      []string `json:"codes"`
-}
-
-// recover asks agent/request-error whether to try again. The step is still open.
-func (a *agent) recover(act *activity, req *model.Request, f *model.Failure, attempt int) (again bool, err error) {
-	p := RequestErrorPayload{Agent: a, Turn: act.turn, Step: act.step, Provider: req.Provider, Failure: f, Signal: act.signal}
-	r, err := RequestError.Run(a.h.Host, a.awaiting(act), p, func(RequestErrorPayload) (Recovery, error) { return Recovery{}, nil })
-	if err != nil || r.Kind != "retry" {
-		return false, err
-	}
-	if r.AfterMs > 0 {
-		if err := a.h.Thread.Sleep(time.Duration(r.AfterMs)*time.Millisecond, act.ctx); err != nil {
-			return false, err
-		}
-	}
-	return true, nil
-}
 
 // Reply is a model's answer to come, as llm/stream hands it through: scripts can return
 // it and nothing else.

@@ -39,59 +39,6 @@ type Answer struct {
 // ErrNobody is what Config.Approve returns when nobody can be asked.
 var ErrNobody = errors.New("nobody is there to approve it")
 
-// runCalls runs the calls of one assistant message, one after the other, with results in
-// the message's order. After an abort what has not started gets a synthetic result.
-func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, err error) {
-	for _, c := range calls {
-		if act.aborted() {
-			if err := a.skipCall(act, c); err != nil {
-				return false, err
-			}
-			continue
-		}
-		rec, err := a.append(RecToolCall, ToolCallRecord{Turn: act.turn, Step: act.step, CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
-		if err != nil {
-			return false, err
-		}
-		call := ToolCall{Agent: a, Turn: act.turn, Step: act.step, CallID: c.ID, RootCallID: c.ID, Name: c.Name,
-			Arguments: parseArguments(c.Arguments), Signal: act.signal}
-		res := a.execute(act, &call)
-		ToolsResult.Fire(a.h.Host, a.callTarget(call), PostPayload{ToolCall: call, Result: res})
-		if err := a.recordResult(act, rec.Seq, c, res); err != nil {
-			return false, err
-		}
-		for _, m := range res.AdditionalContexts {
-			if err := a.Send(m, NextStep, false); err != nil {
-				return false, err
-			}
-		}
-		concluded = concluded || res.ConcludesTurn && !res.IsError
-	}
-	return concluded, nil
-}
-
-// skipCall records a call that was never started, with its result.
-func (a *agent) skipCall(act *activity, c model.Block) error {
-	rec, err := a.append(RecToolCall, ToolCallRecord{Turn: act.turn, Step: act.step, CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
-	if err != nil {
-		return err
-	}
-	return a.recordResult(act, rec.Seq, c, errorResult(&tool.Error{
-		Name: tool.NameAbort, Code: tool.CodeAbortedBeforeDispatch, Message: "tool call aborted before dispatch"}))
-}
-
-func (a *agent) recordResult(act *activity, callSeq int64, c model.Block, res ToolResult) error {
-	rec := ToolResultRecord{Turn: act.turn, Step: act.step, Meta: res.Meta, Message: model.Message{
-		ID: a.newID("r"), Role: model.RoleUser, Source: model.Source{Kind: model.SourceTool, CallID: c.ID},
-		Content: []model.Block{{Type: model.BlockToolResult, ToolCallID: c.ID, Content: res.Content, IsError: res.IsError}},
-	}}
-	if res.Error != nil {
-		rec.Error = res.Error.Info
-	}
-	_, err := a.append(RecToolResult, rec, callSeq)
-	return err
-}
-
 // parseArguments: nothing is {}, text that is no JSON is passed as a string.
 func parseArguments(raw string) json.RawMessage {
 	if strings.TrimSpace(raw) == "" {
@@ -129,16 +76,30 @@ func errorResult(err error) ToolResult {
 	return r
 }
 
-// execute takes one call through the pipeline. It never fails: what goes wrong is a
-// result that the model sees.
-func (a *agent) execute(act *activity, call *ToolCall) ToolResult {
-	found := a.findTool(act, call.Name)
-	res, ran := a.runStages(act, call, found)
-	if res.final {
-		return res
+// judged is a call on its way: either it may run, or it has its result already.
+type judged struct {
+	call ToolCall
+	tool *callee
+	res  ToolResult // of a call that does not run
+	run  bool
+}
+
+// judgeCall takes a call as far as its body: policies, approval, guards. It never fails:
+// what goes wrong is a result that the model sees.
+func (a *agent) judgeCall(act *activity, call ToolCall) judged {
+	j := judged{call: call, tool: a.findTool(act, call.Name)}
+	j.res, j.run = a.permit(act, &j.call, j.tool)
+	return j
+}
+
+// finish takes a call from its body's result to its outcome. started says that the body
+// had started.
+func (a *agent) finish(act *activity, j judged, started bool) ToolResult {
+	if j.res.final {
+		return j.res
 	}
-	res = a.postExecute(act, *call, res)
-	if ran && act.aborted() && !res.IsError {
+	res := a.postExecute(act, j.call, j.res)
+	if started && act.aborted() && !res.IsError {
 		aborted := errorResult(tool.Aborted())
 		aborted.AdditionalContexts = res.AdditionalContexts
 		return aborted
@@ -146,8 +107,8 @@ func (a *agent) execute(act *activity, call *ToolCall) ToolResult {
 	return res
 }
 
-// runStages judges a call and runs its body. ran says that the body had started.
-func (a *agent) runStages(act *activity, call *ToolCall, found *callee) (res ToolResult, ran bool) {
+// permit judges a call. Without permission it gives the result that the call gets.
+func (a *agent) permit(act *activity, call *ToolCall, found *callee) (res ToolResult, run bool) {
 	if failed := act.gen.Failed(); len(failed) > 0 {
 		in := failed[0]
 		return errorResult(fmt.Errorf("denied: the policy %s could not be loaded (%v); mend it, or switch it off with `/scripts off %s`", in.ID, in.Failed(), in.File)), false
@@ -186,7 +147,7 @@ func (a *agent) runStages(act *activity, call *ToolCall, found *callee) (res Too
 	if j.Kind == Deny {
 		return errorResult(errors.New(orDefault(j.Reason, "denied"))), false
 	}
-	return a.runBody(act, *call, found)
+	return ToolResult{}, true
 }
 
 // deniedBy says which script, line and why.

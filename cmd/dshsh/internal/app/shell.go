@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"dshsh/bindings/js"
-	// "dshsh/bindings/lua"
+	"dshsh/bindings/lua"
 	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/trust"
@@ -76,17 +76,23 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
 	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
 	s.host, err = loop.New(loop.Config{
-		Engines:   []runtime.Engine{js.Engine()},
+		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: s.providers(),
 		Tools:     append([]tool.Tool{s.bash}, files.Tools()...),
 		Policy:    s,
 		Approve:   s.approver(mode, approve),
-		Sections:  s.sections(),
-		Notices:   s,
-		Store:     s.store,
-		Caps:      loop.Caps{Steps: s.cfg.MaxSteps, Continuations: s.cfg.MaxForced},
-		Now:       e.Now,
-		Thread:    runtime.ThreadOptions{OnStuck: s.stuck},
+		Retry: func(provider string) *loop.RetryPolicy {
+			if provider == offline.Name {
+				return nil // it fails when it is told to
+			}
+			return &loop.DefaultRetry
+		},
+		Sections: s.sections(),
+		Notices:  s,
+		Store:    s.store,
+		Caps:     loop.Caps{Steps: s.cfg.MaxSteps, Continuations: s.cfg.MaxForced},
+		Now:      e.Now,
+		Thread:   runtime.ThreadOptions{OnStuck: s.stuck},
 	})
 	return s, err
 }
