@@ -18,8 +18,6 @@ type Hook struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wall   *wallClock
-
-	waitsFor any // what WaitFor has recorded
 }
 
 // NewHook returns a hook that ends with ctx, or when its wall time limit is used up (0
@@ -137,49 +135,58 @@ func (t *Thread) SetHook(h *Hook) *Hook {
 
 // CycleError is a wait that could never end: a listener waits for something that, in
 // the end, waits for that very listener.
-type CycleError struct{ Path []string }
+type CycleError struct {
+	// Path names who waits for whom, from the owner of the listener back to itself: "a",
+	// "b", "a".
+	Path []string
+}
 
 func (e *CycleError) Error() string {
-	if len(e.Path) == 1 {
+	if len(e.Path) == 2 {
 		return fmt.Sprintf("this would wait for ever: %s is waiting for this listener", e.Path[0])
 	}
 	return "this would wait for ever: " + strings.Join(e.Path, " waits for ")
 }
 
-// waits is the graph of whenIdle calls made inside hooks. Used on the thread.
-type waits map[any]map[*Hook]any // owner -> its hooks that wait -> for what
+// waits is the graph of whenIdle calls made inside hooks: owner -> its waits that have
+// not ended. One hook can have several, when a script does not await them one by one.
+// Used on the thread.
+type waits map[any]map[*wait]struct{}
 
-// WaitFor runs wait, which blocks until target is idle, unless that could never end
-// (then *CycleError, at once). Inside a hook the edge owner -> target stands until wait
+type wait struct{ target any }
+
+// WaitFor runs until, which blocks until target is idle, unless that could never end
+// (then *CycleError, at once). Inside a hook the edge owner -> target stands until it
 // returns and the hook's wall clock is stopped; without a hook waiting is free. name
 // gives what a person calls an owner.
-func (h *Host) WaitFor(target any, name func(any) string, wait func() error) error {
+func (h *Host) WaitFor(target any, name func(any) string, until func() error) error {
 	hook := h.Thread.CurrentHook()
 	if hook == nil || hook.owner == nil {
-		return wait()
+		return until()
 	}
 	if path := h.waits.path(target, hook.owner); path != nil {
-		err := &CycleError{}
+		err := &CycleError{Path: []string{name(hook.owner)}}
 		for _, o := range path {
 			err.Path = append(err.Path, name(o))
 		}
 		return err
 	}
-	m := h.waits[hook.owner]
-	if m == nil {
-		m = map[*Hook]any{}
-		h.waits[hook.owner] = m
+	owned := h.waits[hook.owner]
+	if owned == nil {
+		owned = map[*wait]struct{}{}
+		h.waits[hook.owner] = owned
 	}
-	m[hook] = target
+	edge := &wait{target}
+	owned[edge] = struct{}{}
 	hook.pause()
 	defer func() {
 		hook.unpause()
-		delete(m, hook)
-		if len(m) == 0 {
+		delete(owned, edge)
+		if len(owned) == 0 {
 			delete(h.waits, hook.owner)
 		}
 	}()
-	return wait()
+	return until()
 }
 
 // path finds who waits for whom from `from` to `to`; nil when there is no way.
@@ -195,8 +202,8 @@ func (w waits) path(from, to any) []any {
 			return nil
 		}
 		seen[at] = true
-		for _, next := range w[at] {
-			if p := walk(next, way); p != nil {
+		for next := range w[at] {
+			if p := walk(next.target, way); p != nil {
 				return p
 			}
 		}
