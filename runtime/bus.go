@@ -20,12 +20,49 @@ type Listener struct {
 	prepend bool
 	once    bool
 	late    bool // registered after the top level ran
-	gone    bool
+	gone    bool // unsubscribed or spent; a dispatch in progress still calls it
+	spent   bool // a once listener that has been called
 	filter  *filter
 
-	fails int  // in a row
+	tally tally
 	skip  bool // an emit listener that failed too often
 }
+
+// tally counts a listener's failures in a row. Calls overlap, and an emit listener may
+// fail long after it has returned, so calls are numbered: first to last is the row, and
+// a failure belongs to it when its number is next to it.
+type tally struct {
+	calls       int // begun
+	first, last int
+	fails       int // in the row; less than its length where a call told nothing
+}
+
+func (c *tally) begin() int { c.calls++; return c.calls }
+
+// failed notes that call n failed and returns how many did in a row.
+func (c *tally) failed(n int) int {
+	switch {
+	case n > c.last+1:
+		c.first, c.last, c.fails = n, n, 0
+	case n == c.last+1:
+		c.last = n
+	case n == c.first-1:
+		c.first = n
+	case n < c.first:
+		return 0 // of an older row, which a success has ended
+	}
+	c.fails++
+	return c.fails
+}
+
+// neither notes that call n tells nothing: it does not end the row.
+func (c *tally) neither(n int) {
+	if n == c.last+1 {
+		c.last = n
+	}
+}
+
+func (c *tally) reset() { c.first, c.last, c.fails = c.calls+1, c.calls, 0 }
 
 // maxFails in a row quarantine a script whose listener decides or is awaited, and
 // silence an emit listener (DESIGN section 3, error path 7).
@@ -92,19 +129,20 @@ func (f *filter) match(t *Target, p any) bool {
 	return true
 }
 
-// spend takes a once listener out before it runs. It reports false for one that has
-// already been spent by a nested dispatch.
+// spend takes a once listener out before it runs. It reports false for one that a nested
+// dispatch has spent. In quarantine it does not run, so it stays.
 func (l *Listener) spend(h *Host) bool {
-	if !l.once {
+	switch {
+	case !l.once:
 		return true
-	}
-	if l.gone {
+	case l.spent:
 		return false
-	}
-	if l.Instance != nil {
-		l.Instance.dropListener(l)
-	} else {
+	case l.Instance == nil:
+		l.spent = true
 		h.dropGo(l)
+	case l.Instance.quarantine == nil:
+		l.spent = true
+		l.Instance.dropListener(l)
 	}
 	return true
 }
@@ -151,27 +189,24 @@ func (h *Host) dropGo(l *Listener) {
 	h.changed()
 }
 
-// settled counts a listener's success or failure. A listener that was cut off by the
-// end of its turn has done neither.
-func (h *Host) settled(t *Target, l *Listener, err error, awaited bool) {
-	if err == nil {
-		l.fails = 0
+// failed counts the failure of a listener's call n. One that was cut off, by the end of
+// its turn or of its script, has neither failed nor succeeded.
+func (h *Host) failed(t *Target, l *Listener, n int, err error, awaited bool) {
+	if t.cause() != nil || errors.Is(err, ErrUnloaded) {
+		l.tally.neither(n)
 		return
 	}
-	if l.Instance == nil || t.cause() != nil {
-		return
-	}
-	l.fails++
-	if l.fails < maxFails {
+	fails := l.tally.failed(n)
+	if fails < maxFails || l.skip {
 		return
 	}
 	if awaited {
-		h.quarantine(l.Instance, fmt.Errorf("%s failed %d times in a row, the last time with: %w", l.Event.Name, l.fails, err))
+		h.quarantine(l.Instance, fmt.Errorf("%s failed %d times in a row, the last time with: %w", l.Event.Name, fails, err))
 		return
 	}
 	l.skip = true
 	h.report(Failure{Target: *t, Event: l.Event, Listener: l, Instance: l.Instance,
-		Err: inEvent(fmt.Errorf("failed %d times in a row and is skipped from now on; `/scripts on %s` wakes it", l.fails, l.Instance.File), l)})
+		Err: inEvent(fmt.Errorf("failed %d times in a row and is skipped from now on; `/scripts on %s` wakes it", fails, l.Instance.File), l)})
 }
 
 func guard(fn func() error) (err error) {
@@ -181,6 +216,15 @@ func guard(fn func() error) (err error) {
 		}
 	}()
 	return fn()
+}
+
+// quarantined is what a quarantined script's listener fails with, or nil.
+func (l *Listener) quarantined() error {
+	if l.Instance == nil || l.Instance.quarantine == nil {
+		return nil
+	}
+	q := l.Instance.quarantine
+	return &ScriptError{Script: l.Instance.ID, Event: l.Event.Name, Pos: l.Pos, Name: "Error", Message: q.Error(), Err: q}
 }
 
 // usable refuses a listener whose VM has been replaced or closed since the dispatch
@@ -212,6 +256,41 @@ func (h *Host) call(t *Target, l *Listener, hook *Hook, args ...Value) (Value, e
 		return err
 	})
 	return v, inEvent(err, l)
+}
+
+// ask runs an awaited listener of a script under a hook of its own and counts how it
+// went.
+func (h *Host) ask(t *Target, l *Listener, args ...Value) error {
+	hook := h.newHook(t)
+	defer hook.End()
+	n := l.tally.begin()
+	_, err := h.call(t, l, hook, args...)
+	if err != nil {
+		h.failed(t, l, n, err, true)
+	}
+	return err
+}
+
+// callGo runs an awaited Go listener. It has a hook like a script's, so that what could
+// wait for ever says so; its time is not limited, since nothing could stop it.
+func (h *Host) callGo(t *Target, fn func() error) error {
+	hook := NewHook(t.Ctx, t.Scope, 0)
+	defer hook.End()
+	old := h.Thread.SetHook(hook)
+	defer h.Thread.SetHook(old)
+	return guard(fn)
+}
+
+// await begins a dispatch whose listeners may wait; Thread.unnest ends it.
+func (h *Host) await(e *Event) error {
+	err := ErrCannotWait
+	if h.Thread.CanWait() {
+		err = h.Thread.nest(false)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
+	}
+	return nil
 }
 
 func (h *Host) newHook(t *Target) *Hook {
@@ -253,6 +332,7 @@ func (e Emit[P]) FireErr(h *Host, t Target, p P) error {
 }
 
 // fire returns the first throw where it is not contained, and a dispatch error always.
+// Nobody waits for the listeners: they run without a hook.
 func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) error {
 	if err := h.Thread.nest(true); err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)
@@ -260,6 +340,8 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 	defer h.Thread.unnest(true)
 	g := t.generation(h).Hold()
 	defer g.Release()
+	old := h.Thread.SetHook(nil)
+	defer h.Thread.SetHook(old)
 	var view Value
 	var first error
 	for _, l := range ls {
@@ -286,23 +368,23 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 	return first
 }
 
-// notify runs an emit listener: with no hook, since nobody waits for it.
+// notify runs an emit listener of a script.
 func (h *Host) notify(t *Target, l *Listener, view Value) error {
-	if err := l.usable(); err != nil {
+	if l.usable() != nil {
 		return nil // gone between the start of the dispatch and its turn: nothing to observe with
 	}
-	old := h.Thread.SetHook(nil)
-	defer h.Thread.SetHook(old)
-	tt := *t
+	tt, n := *t, l.tally.begin()
 	err := guard(func() error {
 		return l.Instance.vm.Notify(l.fn, func(err error) {
 			err = inEvent(err, l)
 			h.report(Failure{Target: tt, Event: l.Event, Listener: l, Instance: l.Instance, Err: err})
-			h.settled(&tt, l, err, false)
+			h.failed(&tt, l, n, err, false)
 		}, view)
 	})
-	err = inEvent(err, l)
-	h.settled(t, l, err, false)
+	if err != nil {
+		err = inEvent(err, l)
+		h.failed(&tt, l, n, err, false)
+	}
 	return err
 }
 
@@ -313,14 +395,15 @@ func (e Serial[P]) On(h *Host, fn func(P) error, opts ...ListenOption) (off func
 
 // Run calls the listeners one after the other and waits for each. The first throw ends
 // the dispatch and is returned, unless the event is Contained. When t.Ctx ends, the
-// dispatch ends with its cause, whatever the listener made of it.
+// dispatch ends with its cause, whatever the listener made of it. Where the thread may
+// not be given up and anybody listens it is ErrCannotWait.
 func (e Serial[P]) Run(h *Host, t Target, p P) error {
 	ls := t.generation(h).listeners(e.Event)
 	if len(ls) == 0 {
-		return nil
+		return t.cause()
 	}
-	if err := h.Thread.nest(false); err != nil {
-		return fmt.Errorf("%s: %w", e.Name, err)
+	if err := h.await(e.Event); err != nil {
+		return err
 	}
 	defer h.Thread.unnest(false)
 	g := t.generation(h).Hold()
@@ -330,26 +413,24 @@ func (e Serial[P]) Run(h *Host, t Target, p P) error {
 		if err := t.cause(); err != nil {
 			return err
 		}
-		if !l.hears(&t, p) || !l.spend(h) {
+		if !l.hears(&t, p) {
+			continue
+		}
+		q := l.quarantined()
+		if q != nil && e.SkipQuarantined || !l.spend(h) {
 			continue
 		}
 		var err error
 		switch {
 		case l.Instance == nil:
-			err = guard(func() error { return l.gofn.(func(P) error)(p) })
-		case l.Instance.quarantine != nil:
-			if e.SkipQuarantined {
-				continue
-			}
-			err = l.Instance.quarantine
+			err = h.callGo(&t, func() error { return l.gofn.(func(P) error)(p) })
+		case q != nil:
+			err = q
 		default:
 			if view == nil {
 				view = ValueOf(p)
 			}
-			hook := h.newHook(&t)
-			_, err = h.call(&t, l, hook, view)
-			hook.End()
-			h.settled(&t, l, err, true)
+			err = h.ask(&t, l, view)
 		}
 		if cause := t.cause(); cause != nil {
 			return cause
@@ -370,53 +451,45 @@ func (e Parallel[P]) On(h *Host, fn func(P) error, opts ...ListenOption) (off fu
 	return h.addGo(e.Event, fn, opts)
 }
 
-// Run starts every listener, waits for all and returns their errors joined.
+// Run starts every listener, waits for all and returns their errors joined, in the order
+// of the listeners.
 func (e Parallel[P]) Run(h *Host, t Target, p P) error {
 	ls := t.generation(h).listeners(e.Event)
 	if len(ls) == 0 {
 		return nil
 	}
-	if !h.Thread.CanWait() {
-		return ErrCannotWait
-	}
-	if err := h.Thread.nest(false); err != nil {
-		return fmt.Errorf("%s: %w", e.Name, err)
+	if err := h.await(e.Event); err != nil {
+		return err
 	}
 	defer h.Thread.unnest(false)
 	g := t.generation(h).Hold()
 	defer g.Release()
 	view := ValueOf(p)
-	var errs []error
+	errs := make([]error, len(ls))
 	left, done := 1, make(chan struct{})
 	finish := func() {
 		if left--; left == 0 {
 			close(done)
 		}
 	}
-	for _, l := range ls {
+	for i, l := range ls {
 		if !l.hears(&t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
 			continue
 		}
 		left++
 		h.Thread.Start(func() {
 			defer finish()
-			var err error
 			if l.Instance == nil {
-				err = guard(func() error { return l.gofn.(func(P) error)(p) })
+				errs[i] = h.callGo(&t, func() error { return l.gofn.(func(P) error)(p) })
 			} else {
-				hook := h.newHook(&t)
-				_, err = h.call(&t, l, hook, view)
-				hook.End()
-				h.settled(&t, l, err, true)
-			}
-			if err != nil {
-				errs = append(errs, err)
+				errs[i] = h.ask(&t, l, view)
 			}
 		})
 	}
-	finish()
-	if err := h.Thread.Away(func() { <-done }); err != nil {
-		return err
+	if finish(); left > 0 {
+		if err := h.Thread.Away(func() { <-done }); err != nil {
+			return err
+		}
 	}
 	return errors.Join(errs...)
 }

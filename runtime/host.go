@@ -18,6 +18,7 @@ type Host struct {
 	ctxClass  *Class
 	limits    Limits
 	observer  Observer
+	onPanic   func(*PanicError) // the embedder's
 	now       func() time.Time
 
 	golisteners map[*Event][]*Listener
@@ -81,10 +82,10 @@ func NewHost(c HostConfig) *Host {
 			h.engines[ext] = e
 		}
 	}
-	onPanic := c.Thread.OnPanic
+	h.onPanic = c.Thread.OnPanic
 	c.Thread.OnPanic = func(p *PanicError) {
-		if onPanic != nil {
-			onPanic(p)
+		if h.onPanic != nil {
+			h.onPanic(p)
 		}
 		h.report(Failure{What: "internal", Err: p})
 	}
@@ -162,20 +163,28 @@ func (h *Host) Close() {
 	h.Thread.Close()
 }
 
-func (h *Host) report(f Failure) {
-	if h.observer != nil {
-		h.observer.Failed(f)
+// tell calls the observer. What panics in there must not become a script's failure, and
+// goes to the thread's OnPanic alone.
+func (h *Host) tell(fn func(Observer)) {
+	if h.observer == nil {
+		return
 	}
+	defer func() {
+		if v := recover(); v != nil && h.onPanic != nil {
+			h.onPanic(recovered(v))
+		}
+	}()
+	fn(h.observer)
 }
+
+func (h *Host) report(f Failure) { h.tell(func(o Observer) { o.Failed(f) }) }
 
 // Report tells the observer of a failure that happened on a script's behalf outside a
 // dispatch.
 func (h *Host) Report(f Failure) { h.report(f) }
 
 func (h *Host) log(in *Instance, level, text string) {
-	if h.observer != nil {
-		h.observer.Logged(in, level, text)
-	}
+	h.tell(func(o Observer) { o.Logged(in, level, text) })
 }
 
 // Log is what console and print of a binding call.
@@ -191,9 +200,7 @@ func (h *Host) quarantine(in *Instance, reason error) {
 		return
 	}
 	in.quarantine = fmt.Errorf("%w: %s: %w", ErrQuarantined, in.File, reason)
-	if h.observer != nil {
-		h.observer.Quarantined(in, reason)
-	}
+	h.tell(func(o Observer) { o.Quarantined(in, reason) })
 }
 
 // Quarantine puts a script in quarantine by decision of the host's user.
@@ -203,12 +210,11 @@ func (h *Host) Quarantine(in *Instance, reason error) { h.quarantine(in, reason)
 func (h *Host) Lift(in *Instance) {
 	in.quarantine = nil
 	for _, l := range in.listeners {
-		l.fails, l.skip = 0, false
+		l.tally.reset()
+		l.skip = false
 	}
 }
 
 func (h *Host) rebuilt(in *Instance) {
-	if h.observer != nil {
-		h.observer.Rebuilt(in)
-	}
+	h.tell(func(o Observer) { o.Rebuilt(in) })
 }

@@ -344,7 +344,7 @@ func (in *Instance) Rebuild(reason error) {
 		in.host.quarantine(in, fmt.Errorf("%w; starting it again failed: %w", reason, err))
 	} else {
 		for i, l := range unscoped(oldL) {
-			in.listeners[i].fails, in.listeners[i].skip = l.fails, l.skip
+			in.listeners[i].tally, in.listeners[i].skip = l.tally, l.skip
 		}
 		in.host.rebuilt(in)
 	}

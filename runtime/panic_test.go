@@ -20,7 +20,7 @@ func TestRule14_PanicsReleaseTheThread(t *testing.T) {
 	}})
 	err := th.Do(t.Context(), func() { panic(boom) })
 	var p *runtime.PanicError
-	if !errors.As(err, &p) || !errors.Is(err, boom) || !strings.Contains(string(p.Stack), "thread_test.go") {
+	if !errors.As(err, &p) || !errors.Is(err, boom) || !strings.Contains(string(p.Stack), "panic_test.go") {
 		t.Errorf("Do: %v", err)
 	}
 	mustFree(t, th)

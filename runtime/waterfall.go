@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -35,22 +36,24 @@ func (w Waterfall[P, R]) On(h *Host, fn func(p P, next func(P) (R, error)) (R, e
 
 // Run nests the listeners around base, the first outermost, and returns what comes out.
 // A listener that returns nothing abstains: if it has not called next, it is called for
-// it; else the inner result stands. Only an answer skips the inner layers. A throw is
-// the layer returning that error. When t.Ctx ends, so does the dispatch, with its cause.
+// it; else the inner result stands. Only an answer skips the inner layers. A throw, or
+// a panic of base, is the layer returning that error. When t.Ctx ends, so does the
+// dispatch, with its cause. Where the thread may not be given up and anybody listens it
+// is ErrCannotWait.
 func (w Waterfall[P, R]) Run(h *Host, t Target, p P, base func(P) (R, error)) (R, error) {
 	ls := t.generation(h).listeners(w.Event)
-	if len(ls) == 0 {
-		return base(p)
-	}
+	run := &waterfallRun[P, R]{w: w, h: h, t: &t, ls: ls, base: base}
 	var zero R
-	if err := h.Thread.nest(false); err != nil {
-		return zero, fmt.Errorf("%s: %w", w.Name, err)
+	if len(ls) > 0 {
+		if err := h.await(w.Event); err != nil {
+			return zero, err
+		}
+		defer h.Thread.unnest(false)
+		g := t.generation(h).Hold()
+		defer g.Release()
+		run.gen = g.N
 	}
-	defer h.Thread.unnest(false)
-	g := t.generation(h).Hold()
-	defer g.Release()
-	run := &waterfallRun[P, R]{w: w, h: h, t: &t, ls: ls, base: base, gen: g.N}
-	r, err := run.layer(0, p)
+	r, err := run.inside(0, p)
 	if cause := t.cause(); cause != nil {
 		r, err = zero, cause
 	}
@@ -59,9 +62,7 @@ func (w Waterfall[P, R]) Run(h *Host, t Target, p P, base func(P) (R, error)) (R
 		if err == nil {
 			d.Decided = w.rules.Outcome(r)
 		}
-		if h.observer != nil {
-			h.observer.Decided(d)
-		}
+		h.tell(func(o Observer) { o.Decided(d) })
 	}
 	return r, err
 }
@@ -74,7 +75,22 @@ type waterfallRun[P, R any] struct {
 	base    func(P) (R, error)
 	gen     int
 	layers  []Verdict
+	began   []time.Time // of each layer
 	changed bool
+}
+
+// inside is layer with what panics in there contained: nobody outside may take half a
+// result for one.
+func (run *waterfallRun[P, R]) inside(i int, p P) (r R, err error) {
+	err = guard(func() (err error) {
+		r, err = run.layer(i, p)
+		return err
+	})
+	if err != nil {
+		var zero R
+		return zero, err
+	}
+	return r, nil
 }
 
 // layer runs the i-th listener and everything inside it.
@@ -85,14 +101,11 @@ func (run *waterfallRun[P, R]) layer(i int, p P) (R, error) {
 			return zero, err
 		}
 		l := run.ls[i]
-		if !l.hears(run.t, p) || !l.spend(run.h) {
+		if !l.hears(run.t, p) || run.w.SkipQuarantined && l.quarantined() != nil || !l.spend(run.h) {
 			continue
 		}
 		if l.Instance == nil {
 			return run.goLayer(i, l, p)
-		}
-		if l.Instance.quarantine != nil && run.w.SkipQuarantined {
-			continue
 		}
 		return run.scriptLayer(i, l, p)
 	}
@@ -104,19 +117,48 @@ func (run *waterfallRun[P, R]) layer(i int, p P) (R, error) {
 
 func (run *waterfallRun[P, R]) goLayer(i int, l *Listener, p P) (r R, err error) {
 	fn := l.gofn.(func(P, func(P) (R, error)) (R, error))
-	called := false
-	err = guard(func() (err error) {
+	in := &innerCall[R]{}
+	place := run.begin(Verdict{})
+	err = run.h.callGo(run.t, func() (err error) {
 		r, err = fn(p, func(p P) (R, error) {
-			if called {
+			if in.called {
 				var zero R
 				return zero, ErrNextTwice
 			}
-			called = true
-			return run.layer(i+1, p)
+			in.called = true
+			in.r, in.err = run.inside(i+1, p)
+			return in.r, in.err
 		})
 		return err
 	})
+	answered := err == nil && !(in.called && in.err == nil && reflect.DeepEqual(r, in.r))
+	run.end(place, in, r, answered, err)
 	return r, err
+}
+
+// begin notes that a layer runs, end what became of it.
+func (run *waterfallRun[P, R]) begin(v Verdict) (place int) {
+	v.Generation = run.gen
+	run.layers = append(run.layers, v)
+	run.began = append(run.began, time.Now())
+	return len(run.layers) - 1
+}
+
+func (run *waterfallRun[P, R]) end(place int, in *innerCall[R], own R, answered bool, err error) {
+	v := &run.layers[place]
+	v.Ms = float64(time.Since(run.began[place]).Microseconds()) / 1000
+	switch {
+	case in.passedOn(err):
+		v.Outcome = "passed" // the inner layers' failure stays theirs
+	case err != nil:
+		v.Outcome, v.Message, run.changed = "failed", Message(err), true
+	case answered:
+		v.Outcome, run.changed = run.w.rules.Outcome(own), true
+	case in.called:
+		v.Outcome = "passed"
+	default:
+		v.Outcome = "abstained"
+	}
 }
 
 // innerCall is one layer's use of next.
@@ -129,49 +171,33 @@ type innerCall[R any] struct {
 	view   Value
 }
 
+// passedOn says whether a layer's failure is the inner layers' own.
+func (in *innerCall[R]) passedOn(err error) bool {
+	return err != nil && in.err != nil && errors.Is(err, in.err)
+}
+
 func (run *waterfallRun[P, R]) scriptLayer(i int, l *Listener, p P) (R, error) {
 	rules := run.w.rules
-	place := len(run.layers)
-	run.layers = append(run.layers, Verdict{Script: l.Instance.ID, Line: l.Pos.Line, Hash: l.Instance.Hash, Generation: run.gen})
-	start := time.Now()
+	place := run.begin(Verdict{Script: l.Instance.ID, Line: l.Pos.Line, Hash: l.Instance.Hash})
 	in := &innerCall[R]{}
-	inner := func() (R, error) {
+	m := Merging[P, R]{Payload: p, Listener: l, Inner: func() (R, error) {
 		if !in.called {
 			in.called = true
-			in.r, in.err = run.layer(i+1, p)
+			in.r, in.err = run.inside(i+1, p)
 		}
 		return in.r, in.err
+	}}
+	if m.Err = l.quarantined(); m.Err == nil {
+		m.Own, m.Answered, m.Err = run.ask(i, l, p, in)
+	} else if rules.Quarantine != nil {
+		m.Own, m.Err = rules.Quarantine(l.Instance.ID)
+		m.Answered = m.Err == nil
 	}
-
-	var own R
-	var answered bool
-	var ownErr error
-	if q := l.Instance.quarantine; q != nil {
-		ownErr = inEvent(q, l)
-		if rules.Quarantine != nil {
-			if own, ownErr = rules.Quarantine(l.Instance.ID); ownErr == nil {
-				answered = true
-			}
-		}
-	} else {
-		own, answered, ownErr = run.ask(i, l, p, in)
+	run.end(place, in, m.Own, m.Answered, m.Err)
+	if in.passedOn(m.Err) {
+		m.Err = in.err
 	}
-	outcome := "abstained"
-	switch {
-	case ownErr != nil && in.err != nil && errors.Is(ownErr, in.err):
-		// The inner layers' failure, passed on: it stays theirs.
-		ownErr, outcome = in.err, "passed"
-	case ownErr != nil:
-		outcome, run.changed = "failed", true
-		run.layers[place].Message = Message(ownErr)
-	case answered:
-		outcome, run.changed = rules.Outcome(own), true
-	case in.called:
-		outcome = "passed"
-	}
-	run.layers[place].Outcome = outcome
-	run.layers[place].Ms = float64(time.Since(start).Microseconds()) / 1000
-	return rules.Merge(Merging[P, R]{Payload: p, Listener: l, Own: own, Answered: answered, Err: ownErr, Inner: inner})
+	return rules.Merge(m)
 }
 
 // ask calls the listener, waits until it has settled and its next has ended, and reads
@@ -205,13 +231,14 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 		defer close(in.done)
 		hook.pause()
 		defer hook.unpause()
-		in.r, in.err = run.layer(i+1, pp)
+		in.r, in.err = run.inside(i+1, pp)
 		if in.err != nil {
 			return nil, in.err
 		}
 		in.view = rules.View(in.r)
 		return in.view, nil
 	}}
+	n := l.tally.begin()
 	v, err := h.call(run.t, l, hook, view, next)
 	in.over = true
 	if in.done != nil {
@@ -224,18 +251,21 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 			}
 		}
 	}
-	passedOn := err != nil && in.err != nil && errors.Is(err, in.err)
-	if !passedOn {
-		defer func() { h.settled(run.t, l, err, true) }()
-	}
-	if err != nil || abstains(v) || in.called && same(v, in.view) {
+	switch {
+	case in.passedOn(err):
+		l.tally.neither(n)
 		return own, false, err
+	case err != nil:
+	case abstains(v) || in.called && same(v, in.view):
+		return own, false, nil
+	default:
+		if own, err = rules.Decode(p, l, v); err == nil {
+			return own, true, nil
+		}
+		err = inEvent(fmt.Errorf("the answer does not fit: %w", err), l)
 	}
-	own, err = rules.Decode(p, l, v)
-	if err != nil {
-		return own, false, inEvent(fmt.Errorf("the answer does not fit: %w", err), l)
-	}
-	return own, true, nil
+	h.failed(run.t, l, n, err, true)
+	return own, false, err
 }
 
 // abstains: nothing, or an empty object.
