@@ -19,10 +19,10 @@ type Listener struct {
 	gofn    any // func(P) error, or func(P, func(P) (R, error)) (R, error)
 	prepend bool
 	once    bool
-	late    bool // registered after the top level ran
 	gone    bool // unsubscribed or spent; a dispatch in progress still calls it
 	spent   bool // a once listener that has been called
-	filter  *filter
+	shape   *FilterShape
+	filter  *filter // compiled from shape
 
 	tally tally
 	skip  bool // an emit listener that failed too often
@@ -231,7 +231,7 @@ func (l *Listener) quarantined() error {
 // fixed its list.
 func (l *Listener) usable() error {
 	in := l.Instance
-	if in.state == stateDisposed {
+	if in.state >= stateClosing {
 		return ErrUnloaded
 	}
 	if l.fn.VM() != in.vm {

@@ -67,7 +67,7 @@ func ctxOn(c *Call) (Value, error) {
 	var opts ListenOptions
 	var fn Func
 	var err error
-	if len(args) == 3 {
+	if len(args) > 2 {
 		err = c.Unpack("event", &name, "opts?", &opts, "fn", &fn)
 	} else {
 		err = c.Unpack("event", &name, "fn", &fn)
@@ -79,13 +79,16 @@ func ctxOn(c *Call) (Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ctx.on: %w", err)
 	}
-	l := &Listener{Event: e, Instance: x.in, fn: fn, Pos: c.Where, Scope: x.scope, prepend: opts.Prepend, once: opts.Once, late: x.in.state != stateLoading}
+	l := &Listener{Event: e, Instance: x.in, fn: fn, Pos: c.Where, Scope: x.scope, prepend: opts.Prepend, once: opts.Once, shape: opts.Filter}
 	if opts.Filter != nil {
 		if l.filter, err = compileFilter(e, opts.Filter); err != nil {
 			return nil, err
 		}
 	}
 	x.in.listeners = append(slices.Clip(x.in.listeners), l)
+	if x.in.state == stateLoading {
+		x.in.topListeners = append(x.in.topListeners, l)
+	}
 	x.in.host.changed()
 	return remover("off", func() { x.in.dropListener(l) }), nil
 }
@@ -134,15 +137,9 @@ func ctxEffect(c *Call) (Value, error) {
 		if !ok {
 			return nil
 		}
-		in.undo = append(in.undo, func() {
-			late := func(err error) { in.host.report(Failure{Instance: in, What: "effect", Err: err}) }
-			if in.epoch != epoch {
-				return
-			}
-			if err := in.vm.Notify(undo, late); err != nil {
-				late(err)
-			}
-		})
+		if in.epoch == epoch {
+			in.undo = append(in.undo, func() { in.notify("effect", undo) })
+		}
 		return nil
 	})
 	return nil, nil
@@ -178,7 +175,10 @@ func Display(v Value) string {
 
 func millis(ms float64) time.Duration {
 	const most = float64(24 * time.Hour / time.Millisecond)
-	return time.Duration(max(0, min(ms, most)) * float64(time.Millisecond))
+	if !(ms > 0) { // NaN too
+		return 0
+	}
+	return time.Duration(min(ms, most) * float64(time.Millisecond))
 }
 
 func ctxSleep(c *Call) (Value, error) {

@@ -50,7 +50,8 @@ type VM interface {
 	// Where is the script's line that is running, if any.
 	Where() Position
 	// Close ends the VM: pending calls fail with ErrUnloaded, parked ones are woken and
-	// come back. It is called once in.Context() has ended.
+	// come back. It is called once, when in.Context() has ended or the VM has been
+	// replaced (Instance.Rebuild).
 	Close()
 }
 

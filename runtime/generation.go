@@ -29,7 +29,8 @@ func (h *Host) Current() *Generation { return h.current }
 
 // Activate makes a new generation of ins the newest one and returns it. Activities that
 // hold an older one keep it. Timers, commands and spawned functions of scripts that it
-// does not contain end now; effects of new ones begin.
+// does not contain end now; effects of new ones begin. An instance that has left the
+// newest generation does not come back: its program is loaded again.
 func (h *Host) Activate(ins []*Instance) *Generation {
 	old := h.current
 	g := h.newGeneration(ins)
@@ -108,6 +109,9 @@ func (g *Generation) Find(kind, name string, owner any) *Registration {
 // DropScope removes every registration for one owner, of scripts and of Go, when the
 // owner ends.
 func (h *Host) DropScope(scope any) {
+	if scope == nil {
+		return
+	}
 	for in := range h.instances {
 		in.DropScope(scope)
 	}

@@ -3,7 +3,9 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +30,7 @@ type Host struct {
 	count       int                      // generations made
 	version     int                      // counts changes of any listener list
 	waits       waits
-	ending      bool
+	spawned     []func() // waiting to begin, in order
 }
 
 // HostConfig configures NewHost. Events is required.
@@ -117,11 +119,7 @@ func (h *Host) EngineFor(file string) (Engine, error) {
 	if e := h.engines[ext]; e != nil {
 		return e, nil
 	}
-	var have []string
-	for x := range h.engines {
-		have = append(have, x)
-	}
-	return nil, fmt.Errorf("%s: no script engine for %q files (have %s)", file, ext, strings.Join(have, " "))
+	return nil, fmt.Errorf("%s: no script engine for %q files (have %s)", file, ext, strings.Join(slices.Sorted(maps.Keys(h.engines)), " "))
 }
 
 // ScriptFile is what Load needs of a script.
@@ -155,8 +153,10 @@ func (h *Host) Discard(in *Instance) {
 // the agents have been disposed.
 func (h *Host) Close() {
 	_ = h.Thread.Do(context.Background(), func() {
-		h.ending = true
-		for in := range h.instances {
+		for _, in := range slices.Backward(h.current.Instances) {
+			in.dispose()
+		}
+		for in := range h.instances { // of older generations, or of none
 			in.dispose()
 		}
 	})
@@ -206,9 +206,13 @@ func (h *Host) quarantine(in *Instance, reason error) {
 // Quarantine puts a script in quarantine by decision of the host's user.
 func (h *Host) Quarantine(in *Instance, reason error) { h.quarantine(in, reason) }
 
-// Lift ends a quarantine: failures count from zero again.
+// Lift ends a quarantine: failures count from zero again. A script whose VM could not be
+// rebuilt is started once more, and is back in quarantine when that fails.
 func (h *Host) Lift(in *Instance) {
 	in.quarantine = nil
+	if in.dead != nil {
+		in.Rebuild(in.dead)
+	}
 	for _, l := range in.listeners {
 		l.tally.reset()
 		l.skip = false

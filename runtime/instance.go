@@ -1,9 +1,10 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -37,12 +38,13 @@ type Instance struct {
 	vm      VM
 	epoch   int // counts rebuilds
 
-	state     instanceState
-	listeners []*Listener
-	regs      []*Registration
-	waiting   []func() // timers and spawns asked for while loading, begun at activation
-	undo      []func() // disposers of effects, undone in reverse
-	timers    map[*pendingTimer]struct{}
+	state instanceState
+	offers
+	undo   []func() // disposers of effects, undone in reverse
+	timers map[*pendingTimer]struct{}
+	timed  int          // counts timers
+	ctxs   map[any]*Ctx // by scope
+	dead   error        // why the VM is beyond use and could not be rebuilt
 
 	ctx      context.Context // ends at disposal
 	cancel   context.CancelCauseFunc
@@ -54,12 +56,25 @@ type Instance struct {
 	failed     error // a stand-in's reason: the script that it stands for could not be loaded
 }
 
+// offers is what a script has registered.
+type offers struct {
+	listeners []*Listener
+	regs      []*Registration
+	waiting   []func() // timers and spawns asked for while loading, begun at activation
+
+	// What the top level registered, in order, also when it is gone since: what a rebuild
+	// must find again.
+	topListeners []*Listener
+	topRegs      []*Registration
+}
+
 type instanceState int
 
 const (
 	stateLoading instanceState = iota
 	stateLoaded
 	stateActive
+	stateClosing // being disposed: nothing enters but the disposers of effects
 	stateDisposed
 )
 
@@ -96,8 +111,16 @@ func (in *Instance) Quarantined() error { return in.quarantine }
 func (in *Instance) Listeners() []*Listener { return in.listeners }
 
 // Ctx is the script's global ctx object; scope restricts what it registers to one
-// owner, such as an agent (nil = none).
-func (in *Instance) Ctx(scope any) *Ctx { return &Ctx{in: in, scope: scope} }
+// owner, such as an agent (nil = none). It is one object for each scope, so that it is
+// one value to the script.
+func (in *Instance) Ctx(scope any) *Ctx {
+	c := in.ctxs[scope]
+	if c == nil {
+		c = &Ctx{in: in, scope: scope}
+		in.ctxs[scope] = c
+	}
+	return c
+}
 
 // NewMeter is a meter for one entry into the instance's VM.
 func (in *Instance) NewMeter(interrupt func()) *Meter {
@@ -157,6 +180,9 @@ func (in *Instance) InvokeFunc(f *GoFunc, args []Value) (v Value, err error) {
 func (in *Instance) Register(kind, name string, spec, scope any, pos Position) *Registration {
 	r := &Registration{Kind: kind, Name: name, Spec: spec, Scope: scope, Instance: in, Pos: pos}
 	in.regs = append(in.regs, r)
+	if in.state == stateLoading {
+		in.topRegs = append(in.topRegs, r)
+	}
 	return r
 }
 
@@ -177,6 +203,10 @@ func (r *Registration) Remove() {
 
 // DropScope removes everything registered for one owner, when that owner ends.
 func (in *Instance) DropScope(scope any) {
+	if scope == nil {
+		return
+	}
+	delete(in.ctxs, scope)
 	keep := in.listeners[:0:0]
 	for _, l := range in.listeners {
 		if l.Scope != scope {
@@ -195,59 +225,92 @@ func (in *Instance) DropScope(scope any) {
 }
 
 // Spawn runs fn on its own, holding the instance, without a hook: it waits freely and
-// ends when the newest generation no longer contains the script. While loading it is
-// put off until activation.
+// ends when the newest generation no longer contains the script. Spawned functions begin
+// in the order of the calls. While loading it is put off until activation.
 func (in *Instance) Spawn(what string, fn func(h *Hook) error) {
-	in.whenActive(func() {
-		in.hold()
-		in.host.Thread.Go(context.Background(), func() {
-			defer in.release()
-			in.runSpawned(what, fn)
-		})
+	in.whenActive(func() { in.spawn(what, fn) })
+}
+
+func (in *Instance) spawn(what string, fn func(h *Hook) error) {
+	in.hold()
+	in.host.spawn(func() {
+		defer in.release()
+		in.runSpawned(what, fn)
 	})
 }
 
 func (in *Instance) runSpawned(what string, fn func(h *Hook) error) {
-	if in.bg.Err() != nil || in.state == stateDisposed {
+	if in.bg.Err() != nil {
 		return
 	}
 	h := NewHook(in.bg, nil, 0)
 	defer h.End()
 	old := in.host.Thread.SetHook(h)
 	defer in.host.Thread.SetHook(old)
-	if err := fn(h); err != nil && in.bg.Err() == nil {
+	if err := guard(func() error { return fn(h) }); err != nil && in.bg.Err() == nil {
 		in.host.report(Failure{Instance: in, What: what, Err: err})
 	}
+}
+
+// spawn runs fn on a chain of its own, in the order of the calls. Between two of them
+// whoever else waits for the thread has its turn.
+func (h *Host) spawn(fn func()) {
+	if h.spawned = append(h.spawned, fn); len(h.spawned) == 1 {
+		h.Thread.Go(context.Background(), h.runSpawned)
+	}
+}
+
+func (h *Host) runSpawned() {
+	fn := h.spawned[0]
+	if h.spawned = h.spawned[1:]; len(h.spawned) > 0 {
+		h.Thread.Go(context.Background(), h.runSpawned) // enters when this one leaves or ends
+	}
+	fn()
 }
 
 // After runs fn once, as Spawn does, d from now (from activation while loading). The
 // returned function cancels it.
 func (in *Instance) After(d time.Duration, what string, fn func(h *Hook) error) (cancel func()) {
-	t := &pendingTimer{}
+	t := &pendingTimer{what: what, fn: fn}
 	in.whenActive(func() {
-		if t.stopped {
+		if t.stopped || in.bg.Err() != nil {
 			return
 		}
 		in.timers[t] = struct{}{}
-		t.timer = time.AfterFunc(d, func() {
-			in.host.Thread.Go(context.Background(), func() {
-				if t.stopped {
-					return
-				}
-				in.stopTimer(t)
-				in.hold()
-				defer in.release()
-				in.runSpawned(what, fn)
-			})
-		})
+		in.timed++
+		t.due, t.n = time.Now().Add(d), in.timed
+		t.timer = time.AfterFunc(d, func() { in.host.Thread.Post(func() { in.fire(t) }) })
 	})
 	return func() { in.stopTimer(t) }
 }
 
 // pendingTimer is a timer that has not fired. Used on the thread.
 type pendingTimer struct {
+	what    string
+	fn      func(h *Hook) error
+	due     time.Time
+	n       int // order among those due at once
 	timer   *time.Timer
 	stopped bool
+}
+
+// fire runs t and whatever of the script's was due before it, in that order: timers run
+// down on goroutines of their own, which may overtake each other.
+func (in *Instance) fire(t *pendingTimer) {
+	if t.stopped {
+		return
+	}
+	var due []*pendingTimer
+	for o := range in.timers {
+		if !o.due.After(t.due) {
+			due = append(due, o)
+		}
+	}
+	slices.SortFunc(due, func(a, b *pendingTimer) int { return cmp.Or(a.due.Compare(b.due), a.n-b.n) })
+	for _, o := range due {
+		in.stopTimer(o)
+		in.spawn(o.what, o.fn)
+	}
 }
 
 func (in *Instance) stopTimer(t *pendingTimer) {
@@ -273,7 +336,7 @@ func (in *Instance) whenActive(fn func()) {
 		fn()
 		return
 	}
-	if in.state != stateDisposed {
+	if in.state < stateActive {
 		in.waiting = append(in.waiting, fn)
 	}
 }
@@ -284,10 +347,16 @@ func (in *Instance) activate() {
 		return
 	}
 	in.state = stateActive
-	for _, fn := range in.waiting {
+	in.begin()
+}
+
+// begin runs what waited for the activation.
+func (in *Instance) begin() {
+	waiting := in.waiting
+	in.waiting = nil
+	for _, fn := range waiting {
 		fn()
 	}
-	in.waiting = nil
 }
 
 // hold and release count who still needs the instance; the last release disposes it.
@@ -297,105 +366,4 @@ func (in *Instance) release() {
 	if in.refs--; in.refs == 0 {
 		in.dispose()
 	}
-}
-
-func (in *Instance) dispose() {
-	if in.state == stateDisposed {
-		return
-	}
-	wasActive := in.state == stateActive
-	in.retire()
-	for i := len(in.undo) - 1; wasActive && i >= 0; i-- {
-		in.undo[i]()
-	}
-	in.state = stateDisposed
-	in.cancel(ErrUnloaded)
-	in.listeners, in.regs, in.undo, in.waiting = nil, nil, nil, nil
-	in.host.changed()
-	if in.vm != nil {
-		in.vm.Close()
-	}
-	delete(in.host.instances, in)
-}
-
-// Rebuild replaces a VM that is beyond use: the program is run again by the loader that
-// a save uses, and its registrations take the place of the old ones. If the top level
-// fails, or registers something else than before, there is no second try: the script is
-// quarantined. Bindings call it from the outermost exit of the dead VM.
-func (in *Instance) Rebuild(reason error) {
-	if in.state != stateActive && in.state != stateLoaded {
-		return // a script that dies while loading simply fails to load
-	}
-	if in.quarantine != nil {
-		return
-	}
-	oldVM, oldL, oldR := in.vm, in.listeners, in.regs
-	state := in.state
-	in.listeners, in.regs = nil, nil
-	in.epoch++
-	in.state = stateLoading
-	err := in.load()
-	in.state = state
-	if err == nil && !sameOffers(unscoped(oldL), in.listeners, oldR, in.regs) {
-		err = errors.New("it registered something else the second time")
-	}
-	if err != nil {
-		in.listeners, in.regs = oldL, oldR
-		in.host.quarantine(in, fmt.Errorf("%w; starting it again failed: %w", reason, err))
-	} else {
-		for i, l := range unscoped(oldL) {
-			in.listeners[i].tally, in.listeners[i].skip = l.tally, l.skip
-		}
-		in.host.rebuilt(in)
-	}
-	in.host.changed()
-	if oldVM != nil && oldVM != in.vm {
-		oldVM.Close()
-	}
-}
-
-func unscoped(ls []*Listener) []*Listener {
-	var out []*Listener
-	for _, l := range ls {
-		if l.Scope == nil && !l.late {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-func sameOffers(a, b []*Listener, ra, rb []*Registration) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Event != b[i].Event {
-			return false
-		}
-	}
-	names := map[string]int{}
-	for _, r := range ra {
-		if r.Scope == nil {
-			names[r.Kind+" "+r.Name]++
-		}
-	}
-	for _, r := range rb {
-		names[r.Kind+" "+r.Name]--
-	}
-	for _, n := range names {
-		if n != 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// load makes a VM and runs the top level.
-func (in *Instance) load() error {
-	vm, err := in.program.NewVM(in)
-	if err != nil {
-		return err
-	}
-	in.vm = vm
-	return vm.Load()
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 )
 
@@ -56,8 +57,8 @@ func (s *Signal) OnAbort(fn func()) {
 	s.subs = append(s.subs, signalSub{gofn: fn})
 }
 
-// Fire calls the abort listeners, once. A failing one is reported and does not stop the
-// others.
+// Fire calls the abort listeners, once. One that fails does not stop the others: a
+// script's is reported, a panic of Go goes on to the caller when all have been called.
 func (s *Signal) Fire() {
 	if s.fired || s.ctx.Err() == nil {
 		return
@@ -65,8 +66,13 @@ func (s *Signal) Fire() {
 	s.fired = true
 	subs := s.subs
 	s.subs = nil
+	var failed error
 	for _, sub := range subs {
-		sub.run(s)
+		err := guard(func() error { sub.run(s); return nil })
+		failed = cmp.Or(failed, err)
+	}
+	if failed != nil {
+		panic(failed)
 	}
 }
 
@@ -75,13 +81,8 @@ func (sub signalSub) run(s *Signal) {
 		sub.gofn()
 		return
 	}
-	in := sub.in
-	if in.state == stateDisposed || in.epoch != sub.epoch {
-		return
-	}
-	late := func(err error) { in.host.report(Failure{Instance: in, What: "onabort", Err: err}) }
-	if err := in.vm.Notify(sub.fn, late, s.Reason()); err != nil {
-		late(err)
+	if in := sub.in; in.state < stateClosing && in.epoch == sub.epoch {
+		in.notify("onabort", sub.fn, s.Reason())
 	}
 }
 

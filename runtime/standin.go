@@ -34,7 +34,8 @@ func (g *Generation) Failed() []*Instance {
 
 // newInstance is an instance that is loading.
 func (h *Host) newInstance(f ScriptFile) *Instance {
-	in := &Instance{ID: f.ID, Layer: f.Layer, File: f.File, Path: f.Path, Hash: f.Hash, host: h, program: f.Program, timers: map[*pendingTimer]struct{}{}}
+	in := &Instance{ID: f.ID, Layer: f.Layer, File: f.File, Path: f.Path, Hash: f.Hash, host: h, program: f.Program,
+		timers: map[*pendingTimer]struct{}{}, ctxs: map[any]*Ctx{}}
 	in.ctx, in.cancel = context.WithCancelCause(context.Background())
 	in.bg, in.cancelBg = context.WithCancelCause(context.Background())
 	h.instances[in] = struct{}{}

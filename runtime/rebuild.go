@@ -1,0 +1,152 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// load makes a VM and runs the top level, on nobody's behalf.
+func (in *Instance) load() error {
+	old := in.host.Thread.SetHook(nil)
+	defer in.host.Thread.SetHook(old)
+	return guard(func() error {
+		vm, err := in.program.NewVM(in)
+		if err != nil {
+			return err
+		}
+		in.vm = vm
+		return vm.Load()
+	})
+}
+
+// Rebuild replaces a VM that is beyond use: the program is run again by the loader that
+// a save uses, and its registrations take the place of the old ones, by their order.
+// Timers, spawned functions and effects of the old VM are over; those of the new top
+// level begin. If the top level fails, or registers something else than before, there is
+// no second try: the script is quarantined. Bindings call it from the outermost exit of
+// the dead VM.
+func (in *Instance) Rebuild(reason error) {
+	if in.state != stateActive && in.state != stateLoaded {
+		return // a script that dies while loading simply fails to load
+	}
+	if in.quarantine != nil {
+		return
+	}
+	oldVM, old, state := in.vm, in.offers, in.state
+	in.offers = offers{}
+	in.undo = nil // functions of the dead VM
+	in.epoch++
+	in.state = stateLoading
+	err := in.load()
+	in.state = state
+	if err == nil {
+		err = in.rebind(&old)
+	}
+	if in.dead = nil; err != nil {
+		in.offers, in.dead = old, reason
+		in.waiting = nil
+		in.host.quarantine(in, fmt.Errorf("%w; starting it again failed: %w", reason, err))
+	}
+	in.host.changed()
+	if oldVM != nil && oldVM != in.vm {
+		oldVM.Close()
+	}
+	if err == nil {
+		if in.state == stateActive {
+			in.begin()
+		}
+		in.host.rebuilt(in)
+	}
+}
+
+var errOtherwise = errors.New("it registered something else the second time")
+
+// rebind gives the new registrations what happened to the old ones. What was registered
+// for one owner comes back when the owner is replayed, what was registered later does
+// not.
+func (in *Instance) rebind(old *offers) error {
+	was, now := unscoped(old.topListeners), unscoped(in.topListeners)
+	if len(was) != len(now) {
+		return errOtherwise
+	}
+	for i, l := range now {
+		o := was[i]
+		if o.Event != l.Event || o.prepend != l.prepend || o.once != l.once || !reflect.DeepEqual(o.shape, l.shape) {
+			return errOtherwise
+		}
+		l.tally, l.skip, l.spent = o.tally, o.skip, o.spent
+		if o.gone {
+			in.dropListener(l)
+		}
+	}
+	byName := map[string][]*Registration{}
+	for _, r := range old.topRegs {
+		if r.Scope == nil {
+			byName[r.Kind+" "+r.Name] = append(byName[r.Kind+" "+r.Name], r)
+		}
+	}
+	for _, r := range in.topRegs {
+		if r.Scope != nil {
+			continue
+		}
+		same := byName[r.Kind+" "+r.Name]
+		if len(same) == 0 {
+			return errOtherwise
+		}
+		byName[r.Kind+" "+r.Name] = same[1:]
+		if same[0].removed {
+			r.Remove()
+		}
+	}
+	for _, left := range byName {
+		if len(left) > 0 {
+			return errOtherwise
+		}
+	}
+	return nil
+}
+
+func unscoped(ls []*Listener) []*Listener {
+	var out []*Listener
+	for _, l := range ls {
+		if l.Scope == nil {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// notify calls a function of the script outside a dispatch, with no hook, since nobody
+// waits for it. Its failure is reported as that of what.
+func (in *Instance) notify(what string, fn Func, args ...Value) {
+	old := in.host.Thread.SetHook(nil)
+	defer in.host.Thread.SetHook(old)
+	late := func(err error) { in.host.report(Failure{Instance: in, What: what, Err: err}) }
+	if err := guard(func() error { return in.vm.Notify(fn, late, args...) }); err != nil {
+		late(err)
+	}
+}
+
+// dispose ends the script: new entries are refused, what waits is woken, what it had
+// registered goes, its effects are undone in reverse, and the VM is closed. What is
+// parked comes back to a VM that is closed, when the thread is free.
+func (in *Instance) dispose() {
+	if in.state >= stateClosing {
+		return
+	}
+	in.retire()
+	in.state = stateClosing
+	in.cancel(ErrUnloaded)
+	in.offers = offers{}
+	in.host.changed()
+	for i := len(in.undo) - 1; i >= 0; i-- {
+		in.undo[i]()
+	}
+	in.undo = nil
+	in.state = stateDisposed
+	if in.vm != nil {
+		in.vm.Close()
+	}
+	delete(in.host.instances, in)
+}
