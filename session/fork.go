@@ -13,8 +13,8 @@ const Last int64 = math.MaxInt64
 // one. A fork takes no lock on the parent, which may be open here, elsewhere, or not at all.
 //
 // It fails with Exists before it looks at anything else, with InvalidBoundary when the parent has no such record
-// (Last is always one; of an empty parent, -1 too), and with OpenTurn when the validator has a method
-// Closed() bool and says no at the boundary. Then no child exists. The records are those of one log, from its first.
+// (Last is always one; of an empty parent, -1 too), and with OpenTurn when the validator is a Boundary and
+// says no there. Then no child exists. The records are those of one log, from its first.
 func (s *Store) Fork(src Header, records []Record, boundary int64, childID string) (*Log, error) {
 	if childID != "" {
 		if err := CheckID(childID); err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Fork(src Header, records []Record, boundary int64, childID strin
 
 // foldSeed checks that records can be the beginning of a log, runs v over them and asks it whether all is closed.
 func foldSeed(id string, v Validator, records []Record) error {
-	closer, _ := v.(interface{ Closed() bool })
+	closer, _ := v.(Boundary)
 	closedAt := int64(-1)
 	for i, rec := range records {
 		if err := checkSeed(rec, i); err != nil {

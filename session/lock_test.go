@@ -19,11 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"dshsh/session"
+	"dshsh/session/sessiontest"
 )
 
-// child is the test binary as a second process: it opens a session, says so, and obeys lines on its standard input until
-// that ends. It dies without closing anything when it is killed.
-func child(arg string) int {
+func init() {
+	child = secondProcess
+	makeFIFO = func(path string) error { return unix.Mkfifo(path, 0o600) }
+}
+
+// secondProcess opens a session, says so, and obeys lines on its standard input until that ends. It dies without closing
+// anything when it is killed.
+func secondProcess(arg string) int {
 	dir, id, _ := strings.Cut(arg, "|")
 	s, err := session.OpenStore(dir, session.Options{NoSync: true})
 	if err == nil {
@@ -284,6 +290,46 @@ func TestSecondOpenInThisProcess(t *testing.T) {
 	_, _, err = s.Open("c")
 	wantCode(t, err, session.Locked)
 	closeLog(t, c)
+}
+
+func TestNoLocksHere(t *testing.T) {
+	fs := sessiontest.NewFaults(nil)
+	s := openStore(t, session.Options{FS: fs, NoSync: true})
+	closeLog(t, create(t, s, "a"))
+	fs.FailNext(sessiontest.Lock, sessiontest.Fault{Err: errors.ErrUnsupported})
+	if _, _, err := s.Open("a"); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "two programs") {
+		t.Error(err)
+	}
+	l, _ := reopen(t, s, "a")
+	closeLog(t, l)
+}
+
+// Of many who make a session of one name, one does, and its file is its own.
+func TestCreateRace(t *testing.T) {
+	s := openStore(t, session.Options{NoSync: true})
+	var wg sync.WaitGroup
+	logs := make(chan *session.Log, 16)
+	for range cap(logs) {
+		wg.Go(func() {
+			l, err := s.Create(session.Header{ID: "a"})
+			if err == nil {
+				logs <- l
+			} else if !errors.Is(err, session.Exists) {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if len(logs) != 1 {
+		t.Fatalf("%d made it", len(logs))
+	}
+	l := <-logs
+	must(t, l, note("mine"))
+	closeLog(t, l)
+	if entries, err := os.ReadDir(filepath.Join(s.Dir(), ".new")); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+	sessiontest.CheckAll(t, s)
 }
 
 func TestR108_FileSizeLimit(t *testing.T) {

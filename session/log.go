@@ -14,7 +14,7 @@ import (
 // Validator is a fold over one log that knows what records mean. The log calls it under its own rules: never
 // concurrently, Check and Commit for every record in order. It must not call the log.
 //
-// A validator that has a method Closed() bool is asked by Fork whether a log may end where the fold stands.
+// A validator may also be a [Boundary]. It must take [EndSeed], which the package writes itself.
 type Validator interface {
 	// Check says why the record may not follow. It does not change the fold. The record's envelope is valid
 	// and its seq is next.
@@ -23,6 +23,12 @@ type Validator interface {
 	Commit(Record)
 	// Closers returns the records that close what a crash left open, in order. Open appends them (B204-B210).
 	Closers() []Entry
+}
+
+// Boundary is what a Validator may be besides: Fork then copies only up to a place where it says yes.
+type Boundary interface {
+	// Closed reports whether a log may end behind the last committed record, with nothing left open.
+	Closed() bool
 }
 
 // Options are what a store and its logs need from outside. The zero value will do. They are read, never written.

@@ -17,11 +17,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if cmd := os.Getenv("SESSION_TEST_CHILD"); cmd != "" {
+	if cmd := os.Getenv("SESSION_TEST_CHILD"); cmd != "" && child != nil {
 		os.Exit(child(cmd))
 	}
 	goleak.VerifyTestMain(m)
 }
+
+// What the tests of a system with processes and pipes in its file system set.
+var (
+	child    func(cmd string) int    // what the test binary does as a second process
+	makeFIFO func(path string) error // nil: there are none
+)
 
 // turns is a small validator: a turn opens with turn/start {turn:N}, closes with turn/end, and N counts up. Types that it
 // does not know must be ignorable.
