@@ -17,7 +17,6 @@ type member struct {
 	layer      runtime.Layer
 	path, root string
 	unit       *unit // nil: a stand-in
-	failure    error // of a stand-in
 	listeners  int
 }
 
@@ -26,11 +25,7 @@ func (m *Manager) members() []member {
 	var out []member
 	for _, s := range m.ordered() {
 		if l := s.live; l != nil {
-			mem := member{id: s.id, file: s.file, layer: s.layer, path: s.path, root: s.root, unit: l.unit, listeners: l.listeners}
-			if l.standIn() {
-				mem.failure = s.failure
-			}
-			out = append(out, mem)
+			out = append(out, member{id: s.id, file: s.file, layer: s.layer, path: s.path, root: s.root, unit: l.unit, listeners: l.listeners})
 		}
 	}
 	return out
@@ -170,7 +165,7 @@ func (m *Manager) commit(a *attempt, batch []*change, again bool) {
 		case c.kind == Removed:
 			m.forget(s)
 		case c.err != nil:
-			s.failure, s.listing = c.err, c.listing
+			s.fails(c, again, a.began)
 			if !known {
 				a.report.Failures = append(a.report.Failures, newFailure(c))
 			}

@@ -84,10 +84,12 @@ func (m *Manager) noteBroken(a *attempt, v *view) {
 func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, again []*change) {
 	in := map[string]bool{}
 	add := func(list *[]*change, s *script, f *found) {
-		c := m.newChange(s, f, v, seen)
-		c.approved = a.take && a.only[s.id] && s.unchanged(f, v) // else it is not what was shown
-		if a.trigger == TriggerStart {
-			c.since = time.Time{}
+		c := m.newChange(s, f, v)
+		switch {
+		case a.take && a.only[s.id]:
+			c.approved = s.unchanged(f, v) // else it is not what was shown
+		case a.trigger == TriggerOn && f != nil:
+			c.approved = m.compiled(c, v) != nil // it has been in force, as it is
 		}
 		in[s.id] = true
 		*list = append(*list, c)
@@ -100,6 +102,9 @@ func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, agai
 		}
 		f := v.scripts[s.id]
 		unchanged := s.unchanged(f, v)
+		if !unchanged && a.trigger != TriggerStart {
+			m.notice(s, f, v, seen)
+		}
 		switch {
 		case f == nil && v.keep[s.layer]:
 		case m.off[s.id]:
@@ -122,7 +127,7 @@ func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, agai
 			s.last, s.gone = s.live.unit.snap, false
 		case !unchanged || a.take || a.byHand && s.held == nil && s.open():
 			add(&batch, s, f)
-		case s.held == nil && s.lacked(f, v):
+		case s.lacked(f, v, a.began):
 			add(&again, s, f)
 		}
 	}
@@ -207,10 +212,10 @@ func (m *Manager) renamed(s *script, f *found, v *view) bool {
 }
 
 // differs says whether a look found anything that an attempt would have to deal with.
-func (m *Manager) differs(v *view) bool {
+func (m *Manager) differs(v *view, now time.Time) bool {
 	for id, f := range v.scripts {
 		s := m.scripts[id]
-		if s == nil || !m.off[id] && (!s.unchanged(f, v) || s.held == nil && s.lacked(f, v)) {
+		if s == nil || !m.off[id] && (!s.unchanged(f, v) || s.lacked(f, v, now)) {
 			return true
 		}
 	}
@@ -439,7 +444,7 @@ func (m *Manager) fail(a *attempt, batch []*change, again bool) {
 			}
 			continue
 		}
-		s.failure, s.listing = c.err, c.listing
+		s.fails(c, again, a.began)
 		if !known {
 			a.report.Failures = append(a.report.Failures, newFailure(c))
 		}

@@ -74,7 +74,7 @@ func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
 			return err
 		}
 		if s.held != nil {
-			return fmt.Errorf("%s: a change of it is held: take it or drop it", s.id)
+			return fmt.Errorf("%s is held: take it or drop it", s.id)
 		}
 		wasOff := m.off[s.id]
 		if !wasOff && s.failure == nil && s.live != nil {
@@ -86,8 +86,14 @@ func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
 			s.first = false // a failure leaves it off, and denies nothing
 		}
 		r, err = m.attempt(ctx, &attempt{trigger: TriggerOn, byHand: true, only: map[string]bool{s.id: true}})
-		if err == nil {
+		switch {
+		case err != nil:
+		case s.failure != nil:
 			err = s.failure
+		case s.held != nil:
+			return fmt.Errorf("%s is held: take it or drop it", s.id)
+		case s.refused:
+			err = fmt.Errorf("%s is not taken", s.id)
 		}
 		if err != nil && wasOff {
 			m.off[s.id] = true
@@ -172,10 +178,13 @@ func (m *Manager) Rollback(ctx context.Context) (r Report, err error) {
 	return r, err
 }
 
+// rollback activates what target had. In place of a stand-in stays what there is now.
 func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) error {
 	var loaded []*change
+	had := map[string]bool{}
 	back := map[string]*live{} // what it had that is not in force
 	for _, mem := range target {
+		had[mem.id] = true
 		s := m.scripts[mem.id]
 		if s == nil {
 			s = &script{id: mem.id, file: mem.file, layer: mem.layer, path: mem.path, root: mem.root, gone: true}
@@ -195,21 +204,14 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) err
 		m.scripts[c.s.id] = c.s
 	}
 	err := m.edit(ctx, a, func(next map[string]*live) bool {
-		had := map[string]bool{}
-		for _, mem := range target {
-			had[mem.id] = true
-			switch l := back[mem.id]; {
-			case l != nil:
-				l.in.Hash = l.unit.snap.hash()
-				next[mem.id] = l
-			case mem.unit == nil && !next[mem.id].standIn() && m.scripts[mem.id] != nil:
-				next[mem.id] = &live{in: m.c.Host.StandIn(m.scriptFile(m.scripts[mem.id], nil), mem.failure)}
-			}
-		}
 		for id := range next {
 			if !had[id] {
 				delete(next, id)
 			}
+		}
+		for _, c := range loaded {
+			c.in.Hash = c.hash
+			next[c.s.id] = back[c.s.id]
 		}
 		return true
 	})
@@ -217,14 +219,12 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) err
 		m.discard(loaded)
 		return err
 	}
-	had := map[string]bool{}
-	for _, mem := range target {
-		had[mem.id] = true
-		delete(m.off, mem.id)
-	}
 	for _, s := range m.scripts {
 		if back[s.id] != nil || !had[s.id] {
 			s.back = true
+		}
+		if back[s.id] != nil {
+			delete(m.off, s.id)
 		}
 	}
 	return nil

@@ -360,3 +360,44 @@ func TestCloseWhileTheGateAsks(t *testing.T) {
 	r.m.Close()
 	wantErr(t, <-done, ErrClosed)
 }
+
+// What a script was when it was switched off needs no answer when it is switched on.
+func TestOnAsksOnlyAboutWhatIsNew(t *testing.T) {
+	r, g := newGated(t)
+	r.write("a.js", "say a")
+	r.start()
+	g.answer(Hold)
+	for range 2 {
+		_, err := r.m.Off(t.Context(), "a.js")
+		r.ok(err)
+		r.says("")
+		_, err = r.m.On(t.Context(), "a.js")
+		r.ok(err)
+		r.says("a")
+	}
+	_, err := r.m.Off(t.Context(), "a.js")
+	r.ok(err)
+	r.write("a.js", "say b")
+	_, err = r.m.On(t.Context(), "a.js")
+	wantErr(t, err, nil, "project/a.js is held")
+	r.says("")
+	_, err = r.m.Take(t.Context(), "a.js")
+	r.ok(err)
+	r.says("b")
+}
+
+// A removal is believed late, but the gate is told when it came.
+func TestSinceOfARemoval(t *testing.T) {
+	r, g := newGated(t)
+	r.c.Linger = 400 * time.Millisecond
+	r.write("a.js", "say a")
+	r.start()
+	g.answer(Hold)
+	before := time.Now()
+	r.ok(os.Remove(r.path("a.js")))
+	after := time.Now()
+	r.state("project/a.js", StateHeld)
+	if c := g.last(); c.Since.Before(before) || c.Since.After(after.Add(200*time.Millisecond)) {
+		t.Errorf("since %v after the removal", c.Since.Sub(before))
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -25,6 +26,7 @@ type view struct {
 	files   map[string]*file  // what was read, by path
 	listing map[string]string // what else lies in a folder, by folder
 
+	needs   map[string]bool // paths of modules that have been followed
 	points  []point         // what to watch: entries that paths depend on,
 	folders []string        // folders of scripts, links resolved,
 	lacking map[string]bool // folders in which a failed script may lack a module
@@ -60,7 +62,7 @@ func (m *Manager) scan() *view {
 	v := &view{
 		scripts: map[string]*found{}, files: map[string]*file{}, listing: map[string]string{},
 		lacking: map[string]bool{}, roots: map[string]string{}, keep: map[runtime.Layer]bool{},
-		ways: map[runtime.Layer][]string{},
+		ways: map[runtime.Layer][]string{}, needs: map[string]bool{},
 	}
 	for _, f := range m.c.Folders {
 		if f.FS != nil {
@@ -80,23 +82,25 @@ func (m *Manager) scan() *view {
 
 // scanBundle lists a bundle, whose files never change and are read once.
 func (m *Manager) scanBundle(v *view, folder Folder) {
-	if m.bundle == nil {
-		m.bundle = map[string]*found{}
-		entries, err := fs.ReadDir(folder.FS, folder.Dir)
+	list, ok := m.bundles[folder.Layer]
+	if !ok {
+		dir := path.Clean(filepath.ToSlash(folder.Dir))
+		entries, err := fs.ReadDir(folder.FS, dir)
 		if err != nil {
-			v.broken = append(v.broken, fmt.Errorf("bundled scripts: %w", err))
+			v.broken = append(v.broken, fmt.Errorf("%s scripts: %w", folder.Layer, err))
 		}
 		for _, e := range entries {
-			if e.IsDir() || !m.counts(e.Name()) || !folder.has(e.Name()) {
+			name := e.Name()
+			if e.IsDir() || !m.counts(name) || !folder.has(name) {
 				continue
 			}
-			code, err := fs.ReadFile(folder.FS, filepath.ToSlash(filepath.Join(folder.Dir, e.Name())))
-			id := identity(folder.Layer, e.Name())
-			m.bundle[id] = &found{id: id, file: e.Name(), layer: folder.Layer, text: newFile(code, err)}
+			code, err := fs.ReadFile(folder.FS, path.Join(dir, name))
+			list = append(list, &found{id: identity(folder.Layer, name), file: name, layer: folder.Layer, text: newFile(code, err)})
 		}
+		m.bundles[folder.Layer] = list
 	}
-	for id, f := range m.bundle {
-		v.scripts[id] = f
+	for _, f := range list {
+		v.scripts[f.id] = f
 	}
 }
 
@@ -177,8 +181,12 @@ func (m *Manager) scanNeeds(v *view, s *script) {
 			if rel == snap.main {
 				continue
 			}
-			_, points, _ := trace(filepath.Join(root, strings.TrimSuffix(rel, linkMark)), 1)
-			v.points = append(v.points, points...)
+			path := filepath.Join(root, strings.TrimSuffix(rel, linkMark))
+			if !v.needs[path] {
+				v.needs[path] = true
+				_, points, _ := trace(path, 1)
+				v.points = append(v.points, points...)
+			}
 		}
 	}
 	if s.failure != nil {

@@ -147,7 +147,7 @@ type Manager struct {
 	// What follows is used by the manager's goroutine.
 	scripts  map[string]*script
 	off      map[string]bool // identities, also of files that are not there
-	bundle   map[string]*found
+	bundles  map[runtime.Layer][]*found
 	units    map[string][]*unit // compiled scripts by identity, newest last
 	history  [][]member         // the generations before, newest last
 	doubts   doubts
@@ -166,8 +166,9 @@ type Manager struct {
 func New(c Config) *Manager {
 	m := &Manager{
 		c: c.withDefaults(), ops: make(chan func()), done: make(chan struct{}),
-		scripts: map[string]*script{}, off: map[string]bool{}, units: map[string][]*unit{}, doubts: doubts{},
+		scripts: map[string]*script{}, off: map[string]bool{}, units: map[string][]*unit{}, doubts: doubts{}, bundles: map[runtime.Layer][]*found{},
 	}
+	m.c.Folders = slices.Clone(c.Folders) // their paths are made absolute
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	for _, id := range c.Off {
 		m.off[id] = true
@@ -287,8 +288,8 @@ func (m *Manager) run() {
 			op()
 		case <-m.watch.poke:
 		case <-timer.C:
-			if err := m.safely(m.wake); err != nil && m.ctx.Err() == nil {
-				m.notify(Report{Trigger: TriggerSave, Old: m.gen, New: m.gen, Notices: []string{err.Error()}})
+			if err := m.safely(m.wake); err != nil {
+				m.trouble(err)
 			}
 		}
 	}
@@ -300,9 +301,8 @@ func (m *Manager) wake() {
 	past := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case past(m.watch.pending().due(m.c.Settle, m.c.SettleMax)), past(m.lingers):
-		_, err := m.attempt(m.ctx, &attempt{trigger: TriggerSave})
-		if err != nil && m.ctx.Err() == nil && !errors.Is(err, runtime.ErrThreadClosed) {
-			m.notify(Report{Trigger: TriggerSave, Old: m.gen, New: m.gen, Notices: []string{fmt.Sprintf("loading scripts: %v", err)}})
+		if _, err := m.attempt(m.ctx, &attempt{trigger: TriggerSave}); err != nil {
+			m.trouble(err)
 		}
 	case past(m.polls):
 		m.poll()
@@ -321,7 +321,7 @@ func (m *Manager) poll() {
 	if line := m.watchNotice(); line != "" {
 		m.notify(Report{Trigger: TriggerWatch, Old: m.gen, New: m.gen, Notices: []string{line}})
 	}
-	if m.differs(v) {
+	if m.differs(v, now) {
 		m.watch.note("")
 	} else {
 		m.lastLook = now
@@ -398,8 +398,19 @@ func (m *Manager) safely(fn func()) (err error) {
 	return nil
 }
 
+// trouble tells of what kept an attempt from being made. The end of the manager or of the
+// thread is none.
+func (m *Manager) trouble(err error) {
+	if m.ctx.Err() == nil && !errors.Is(err, runtime.ErrThreadClosed) {
+		m.notify(Report{Trigger: TriggerSave, Old: m.gen, New: m.gen, Notices: []string{fmt.Sprintf("loading scripts: %v", err)}})
+	}
+}
+
 func (m *Manager) notify(r Report) {
-	if m.c.Notify != nil && !r.Empty() {
-		m.c.Notify(r)
+	if m.c.Notify == nil || r.Empty() {
+		return
+	}
+	if err := m.safely(func() { m.c.Notify(r) }); err != nil {
+		m.c.Host.Thread.Post(func() { m.c.Host.Report(runtime.Failure{What: "report of a reload", Err: err}) })
 	}
 }

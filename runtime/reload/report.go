@@ -58,7 +58,7 @@ type Candidate struct {
 	// Files are those that differ from what is in force.
 	Files []FileChange
 	// Since is the earliest moment at which the change can have come; zero for what was
-	// there at the start.
+	// there at the start, or has not changed since it was last decided about.
 	Since time.Time
 	// Asked: it was Ask, not Gate, that put it off.
 	Asked bool

@@ -3,6 +3,7 @@ package reload
 import (
 	"cmp"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -36,9 +37,12 @@ type script struct {
 	last *snapshot // what the last attempt or decision was about; nil = there was none
 	gone bool      // then the file was gone
 
-	failure error    // why the last attempt failed
-	listing string   // what lay beside it then
-	waits   []string // tried together with these, which failed
+	noticed time.Time // the earliest moment at which what is not dealt with yet can have come
+	failure error     // why the last attempt failed
+	listing string    // what lay beside it then
+	retries int       // made since, on the suspicion that it may find what it lacked
+	retry   time.Time // when another one is allowed
+	waits   []string  // tried together with these, which failed
 	held    *Candidate
 	refused bool // the gate, or Drop, said no to last
 	back    bool // a rollback took it out of force
@@ -68,8 +72,20 @@ func (s *script) inForce(f *found, v *view) bool {
 
 // lacked says whether a script that failed may find now what it lacked then: something
 // beside it has changed.
-func (s *script) lacked(f *found, v *view) bool {
-	return s.failure != nil && f != nil && f.root != "" && v.listing[f.root] != s.listing
+func (s *script) lacked(f *found, v *view, now time.Time) bool {
+	return s.failure != nil && s.held == nil && f != nil && f.root != "" && v.listing[f.root] != s.listing && !now.Before(s.retry)
+}
+
+// fails notes a failure. Retries on suspicion become rarer: one that computes until it is
+// stopped must not be started again by every file that changes beside it.
+func (s *script) fails(c *change, again bool, now time.Time) {
+	s.failure, s.listing = c.err, c.listing
+	if !again {
+		s.retries, s.retry = 0, time.Time{}
+		return
+	}
+	s.retry = now.Add(min(time.Minute, 250*time.Millisecond<<min(s.retries, 10)))
+	s.retries++
 }
 
 // open says that what is on the disk is not what is in force, for whatever reason.
@@ -79,6 +95,7 @@ func (s *script) open() bool {
 
 // settle ends every open question about the script.
 func (s *script) settle() {
+	s.noticed = time.Time{}
 	s.failure, s.waits, s.held, s.refused, s.back = nil, nil, nil, false, false
 }
 
@@ -121,15 +138,14 @@ type change struct {
 }
 
 // newChange prepares an attempt on what there is now.
-func (m *Manager) newChange(s *script, f *found, v *view, seen map[string]window) *change {
-	c := &change{s: s, f: f, kind: Changed, verdict: Take}
+func (m *Manager) newChange(s *script, f *found, v *view) *change {
+	c := &change{s: s, f: f, kind: Changed, since: s.noticed, verdict: Take}
 	switch {
 	case f == nil:
 		c.kind = Removed
 	case s.live == nil:
 		c.kind = Added
 	}
-	c.since = m.since(s, f, v, seen)
 	if f == nil {
 		return c
 	}
@@ -145,30 +161,27 @@ func (m *Manager) newChange(s *script, f *found, v *view, seen map[string]window
 	return c
 }
 
-// since is the earliest moment at which the change can have come.
-func (m *Manager) since(s *script, f *found, v *view, seen map[string]window) time.Time {
+// notice keeps the earliest moment at which a change can have come: its event, else the
+// last look that did not find it.
+func (m *Manager) notice(s *script, f *found, v *view, seen map[string]window) {
 	var paths []string
 	switch {
 	case f == nil:
-		paths = []string{(point{s.root, s.file}).path()}
+		paths = []string{filepath.Join(s.root, s.file)}
 	case s.last == nil || f.root == "":
-		paths = []string{(point{f.root, f.file}).path()}
+		paths = []string{filepath.Join(f.root, f.file)}
 	default:
 		for _, rel := range s.last.differing(f.root, v.read) {
-			paths = append(paths, (point{f.root, rel}).path())
+			paths = append(paths, filepath.Join(f.root, rel))
 		}
 	}
-	since := m.c.Now()
 	for _, p := range paths {
 		at := m.lastLook
 		if w, ok := seen[p]; ok {
 			at = w.first
 		}
-		if at.Before(since) {
-			since = at
-		}
+		s.noticed = earliest(s.noticed, at)
 	}
-	return since
 }
 
 // files describes the change to whoever decides about it.
@@ -200,7 +213,7 @@ func (c *change) files() []FileChange {
 		if was != nil && is != nil && was.same(is) || strings.HasSuffix(rel, linkMark) {
 			continue
 		}
-		fc := FileChange{Path: (point{c.s.root, rel}).path()}
+		fc := FileChange{Path: filepath.Join(c.s.root, rel)}
 		if was != nil {
 			fc.Old = was.code
 		}

@@ -215,7 +215,9 @@ func (s *snapshot) noteLinks(links []string) {
 		return
 	}
 	for _, link := range links {
-		s.files[link+linkMark] = current(s.root, link+linkMark, nil)
+		if rel := link + linkMark; s.files[rel] == nil {
+			s.files[rel] = current(s.root, rel, nil)
+		}
 	}
 }
 

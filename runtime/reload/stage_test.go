@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"dshsh/runtime"
 )
@@ -459,4 +460,60 @@ func (r *rig) bundle(files map[string]string) string {
 		r.write(dir+"/"+name, text)
 	}
 	return dir
+}
+
+func TestRollbackBringsNoDenialBack(t *testing.T) {
+	r := newRig(t)
+	r.write("a.js", "fail x")
+	r.write("b.js", "say b")
+	r.start()
+	r.write("a.js", "say a")
+	r.says("a b")
+	_, err := r.m.Rollback(t.Context())
+	r.ok(err)
+	r.says("a b")
+	if n := len(r.current().Failed()); n != 0 {
+		t.Errorf("%d stand-ins, want none", n)
+	}
+}
+
+func TestSaveLiftsQuarantine(t *testing.T) {
+	r := newRig(t)
+	r.write("a.js", "say a")
+	r.start()
+	r.ok(r.host.Do(t.Context(), func() {
+		r.host.Quarantine(r.host.Current().Instances[0], errors.New("five failures"))
+	}))
+	r.write("a.js", "say b")
+	r.says("b")
+	r.state("project/a.js", StateInForce)
+}
+
+// A script that failed is tried again when something beside it changes, but ever more
+// rarely.
+func TestRetriesBecomeRarer(t *testing.T) {
+	r := newRig(t)
+	r.c.Settle = time.Millisecond
+	r.write("a.js", "say a")
+	r.start()
+	r.write("b.js", "find _lib.js")
+	r.state("project/b.js", StateAbsent)
+	made := r.e.made.Load()
+	end := time.Now().Add(700 * time.Millisecond)
+	for n := 0; time.Now().Before(end); n++ {
+		r.write("noise.txt", strings.Repeat("x", n))
+		r.idle()
+	}
+	if n := r.e.made.Load() - made; n < 1 || n > 3 {
+		t.Errorf("tried %d times in 700 ms, want 1 to 3", n)
+	}
+	n := 0
+	for _, rep := range r.told() {
+		n += len(rep.Failures)
+	}
+	if n != 1 {
+		t.Errorf("the failure was told %d times, want once", n)
+	}
+	r.write("_lib.js", "say lib")
+	r.says("a lib")
 }
