@@ -29,14 +29,14 @@ type question struct {
 // Ask puts a question at the prompt and waits for the answer: a line without the white
 // space around it. The last line of question is the prompt, the ones before are printed
 // above; it is made visible (see render.Visible). valid, if not nil, says whether an
-// answer is one; until then it is asked on. It is called on the Editor's goroutine, which
-// must not wait. Questions are asked one after the other.
+// answer is one; until then it is asked on. It must neither wait nor call the Editor.
+// Questions are asked one after the other.
 //
 // What the user had half typed is kept and put back afterwards. The question appears when
 // they pause, so that a word meant for that line does not answer it.
 //
 // The error is ErrInterrupted after Ctrl-C or Ctrl-D, ctx's cause when that ends first,
-// ErrNoPerson without a terminal, ErrClosed after Close. Ask waits: on the host thread
+// ErrNoPerson without a terminal or when it is gone, ErrClosed after Close. Ask waits: on the host thread
 // call it only through Away.
 func (e *Editor) Ask(ctx context.Context, question string, valid func(string) bool) (string, error) {
 	if !e.person {
@@ -63,6 +63,16 @@ func (e *Editor) Ask(ctx context.Context, question string, valid func(string) bo
 		return "", fmt.Errorf("ask: %w", context.Cause(ctx))
 	case <-e.closed:
 		return "", ErrClosed
+	case <-e.read: // nobody is there any more
+		select {
+		case <-q.done:
+			return q.result, q.err
+		case <-e.closed:
+			return "", ErrClosed
+		default:
+			e.withdraw(q)
+			return "", ErrNoPerson
+		}
 	}
 }
 
@@ -110,7 +120,8 @@ func (e *Editor) begin(text string, valid func(string) bool) *question {
 	if q.text != "" && !strings.HasSuffix(q.text, " ") {
 		q.text += " "
 	}
-	e.search, e.comp, e.bell = nil, nil, true
+	e.search, e.comp = nil, nil
+	e.ring()
 	e.cur = &input{prompt: q.text, ask: q}
 	return q
 }

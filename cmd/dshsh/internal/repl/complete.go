@@ -28,7 +28,7 @@ func (e *Editor) complete(step int) {
 		return
 	}
 	if e.cfg.Complete == nil || e.cur.ask != nil {
-		e.bell = true
+		e.ring()
 		return
 	}
 	run := e.compRun
@@ -47,11 +47,11 @@ func (e *Editor) complete(step int) {
 
 // completed takes over the candidates for the line as it still is. Editor.mu is held.
 func (e *Editor) completed(cands []Candidate, pos int) {
-	cands = slices.DeleteFunc(cands, func(c Candidate) bool {
+	cands = slices.DeleteFunc(slices.Clone(cands), func(c Candidate) bool {
 		return c.From < 0 || c.From > pos || !utf8.ValidString(c.Text)
 	})
 	if len(cands) == 0 {
-		e.bell = true
+		e.ring()
 		return
 	}
 	b := &e.cur.buf

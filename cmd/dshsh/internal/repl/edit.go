@@ -94,7 +94,7 @@ func (e *Editor) handle(k key) (do rune, line []rune) {
 			e.search = &search{at: len(e.hist.entries), saved: slices.Clone(b.text), savedPos: b.pos}
 		}
 	case keyClear:
-		e.clear = true
+		e.out.add(clearScreen)
 	case keySuspend:
 		go e.suspend()
 	}
@@ -105,7 +105,7 @@ func (e *Editor) handle(k key) (do rune, line []rune) {
 // is held.
 func (e *Editor) cutTo(b *buffer, to int, kept bool) {
 	if to == b.pos {
-		e.bell = len(b.text) == 0
+		e.ring()
 		return
 	}
 	gone := b.cut(min(b.pos, to), max(b.pos, to))
@@ -120,7 +120,8 @@ func (e *Editor) enter(in *input) (do rune, line []rune) {
 	if in.ask != nil {
 		text := strings.TrimSpace(e.pastes.expand(b.text))
 		if in.ask.valid != nil && !in.ask.valid(text) {
-			e.bell, e.hint = true, "that is no answer to the question above; Ctrl-C to give none"
+			e.ring()
+			e.hint = "that is no answer to the question above; Ctrl-C to give none"
 			b.set(nil)
 			return readline.CharBell, nil
 		}
@@ -170,7 +171,7 @@ func (e *Editor) vertical(in *input, delta int) {
 		return
 	}
 	if text, ok := in.browse.step(&e.hist, &in.buf, delta); !ok {
-		e.bell = true
+		e.ring()
 	} else if text != nil {
 		in.buf.set(slices.Clone(text))
 	} else {

@@ -84,6 +84,9 @@ type EditorConfig struct {
 	Complete func(line string, pos int) []Candidate
 	// Getenv is os.Getenv if nil.
 	Getenv func(string) string
+	// Bell lets the terminal ring: for a question, for a key that can do nothing, and for
+	// Ring.
+	Bell bool
 	// QueueBytes bounds the output that waits to be written; 0 means 4 MiB for a
 	// terminal, 256 MiB otherwise.
 	QueueBytes int
@@ -142,7 +145,6 @@ type Editor struct {
 	rows    int
 	dirty   bool            // the edited line must be drawn
 	resized bool            // the terminal's size has changed since it was drawn
-	clear   bool            // the screen must be cleared first
 	fresh   bool            // somebody else may have left the cursor anywhere
 	bell    bool            // ring
 	lent    chan struct{}   // not nil while the terminal is lent; closed when it is free for that
@@ -292,7 +294,17 @@ func (e *Editor) signal(s os.Signal) {
 		}
 		e.redraw()
 	case s == os.Interrupt:
-		e.push(Event{Kind: Interrupt})
+		e.mu.Lock()
+		q := e.cur.ask
+		if q != nil {
+			e.answer(q, "", ErrInterrupted)
+		}
+		e.mu.Unlock()
+		if q != nil {
+			e.redraw()
+		} else {
+			e.push(Event{Kind: Interrupt})
+		}
 	default:
 		e.push(Event{Kind: Signal, Signal: s})
 		time.AfterFunc(e.cfg.Grace, func() {
@@ -374,6 +386,17 @@ func (e *Editor) SetStatus(status string) {
 	e.redraw()
 }
 
+// Ring rings the terminal's bell if EditorConfig.Bell allows it.
+func (e *Editor) Ring() {
+	e.mu.Lock()
+	e.ring()
+	e.mu.Unlock()
+	e.redraw()
+}
+
+// ring has the next drawing ring. Editor.mu is held.
+func (e *Editor) ring() { e.bell = e.cfg.Bell }
+
 // PutBack puts what an Interrupt took from the line back, in front of what has been typed
 // since.
 func (e *Editor) PutBack(ev Event) {
@@ -441,10 +464,11 @@ func (e *Editor) close() error {
 	var err error
 	if e.keys != nil {
 		e.keys.Close()
-		soon(e.read, 300*time.Millisecond)
+	}
+	soon(e.read, 300*time.Millisecond)
+	if e.tty != nil {
 		err = e.tty.leave()
 	}
-	e.kick()
 	if soon(e.wrote, 500*time.Millisecond) && e.rl != nil && soon(e.read, 0) {
 		e.rl.Close()
 	}

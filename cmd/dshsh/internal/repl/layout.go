@@ -74,7 +74,7 @@ func (l *layout) lay(prompt string, text []rune, pos int, at func(i int, p place
 				l.put(string(r), 1)
 			}
 		} else {
-			if l.col+w > l.width {
+			if l.col+w > l.width && l.col > 0 {
 				l.wrap()
 			}
 			if i <= pos && pos < i+n {
@@ -93,7 +93,7 @@ func (l *layout) lay(prompt string, text []rune, pos int, at func(i int, p place
 }
 
 func (l *layout) put(s string, w int) {
-	if l.col+w > l.width {
+	if l.col+w > l.width && l.col > 0 {
 		l.wrap()
 	}
 	l.row.WriteString(s)

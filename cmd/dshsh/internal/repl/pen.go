@@ -20,7 +20,6 @@ type frame struct {
 	cols, rows int
 	resized    bool // the terminal's size has changed since the last frame
 	reflow     bool // and the terminal wraps its lines anew then
-	clear      bool // clear the screen first
 	fresh      bool // the cursor may be anywhere: begin on a row of its own
 	bell       bool
 }
@@ -38,7 +37,7 @@ func (e *Editor) frame() *frame {
 		prompt: in.prompt, text: slices.Clone(in.buf.text), pos: in.buf.pos,
 		label:  func(r rune) string { return labels[r] },
 		footer: e.footer(), cols: e.cols, rows: e.rows,
-		resized: e.resized, reflow: e.reflow, clear: e.clear, fresh: e.fresh, bell: e.bell,
+		resized: e.resized, reflow: e.reflow, fresh: e.fresh, bell: e.bell,
 	}
 }
 
@@ -147,6 +146,10 @@ func (p *pen) erase() string {
 	return s
 }
 
+// clearScreen is a line of output that clears the screen: what was printed before Ctrl-L
+// goes, what comes after stays. No other text holds its control byte.
+const clearScreen = "\f\n"
+
 // draw returns the bytes that show block, whole lines, in the place of the line, and the
 // line below it; without a frame the line is erased.
 func (p *pen) draw(block string, f *frame) string {
@@ -154,20 +157,21 @@ func (p *pen) draw(block string, f *frame) string {
 	if f == nil {
 		b.WriteString(p.erase())
 	} else {
-		switch {
-		case f.fresh:
+		if f.fresh {
 			// A row of spaces, less one, ends on this row only if the cursor was at its
 			// start; else it ends on the next. So nothing that stands there is lost.
 			b.WriteString(modesOn + strings.Repeat(" ", max(f.cols-1, 0)) + "\r")
-		default:
+		} else {
 			b.WriteString(p.home(f))
-		}
-		if f.clear {
-			b.WriteString("\x1b[H\x1b[2J")
 		}
 		b.WriteString("\x1b[J")
 	}
-	b.WriteString(strings.ReplaceAll(block, "\n", "\r\n"))
+	for i, part := range strings.Split(block, clearScreen) {
+		if i > 0 {
+			b.WriteString("\x1b[H\x1b[2J")
+		}
+		b.WriteString(strings.ReplaceAll(part, "\n", "\r\n"))
+	}
 	*p = pen{}
 	if f != nil {
 		p.line(&b, f)

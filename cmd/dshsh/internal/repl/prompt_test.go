@@ -1,3 +1,5 @@
+//go:build unix
+
 package repl_test
 
 import (
@@ -185,10 +187,8 @@ func TestR063_OutputWhileTyping(t *testing.T) {
 func TestR063_Wrapped(t *testing.T) {
 	file := tempFile(t, "now")
 	term := start(t, 30, 12)
-	term.Type("/notice "+file, repltest.Enter)
-	term.WaitLine(">", 2)
-	term.Type(repltest.CtrlL)
-	term.WaitUntil("a clear screen", func() bool { return term.Row(0) == ">" })
+	term.Type("/notice "+file, repltest.Enter, repltest.CtrlL)
+	term.WaitUntil("a clear screen", func() bool { return term.Row(0) == ">" && strings.Contains(term.Raw(), "\x1b[2J") })
 	term.Type(strings.Repeat("界", 20), repltest.Home)
 	term.WaitLine("> "+strings.Repeat("界", 14), 2)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

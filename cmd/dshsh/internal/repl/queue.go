@@ -30,8 +30,8 @@ type queue struct {
 func (q *queue) add(block string) {
 	if len(block) > q.max { // alone too much: its end is kept
 		cut := len(block) - q.max
-		if nl := strings.IndexByte(block[cut:], '\n'); nl >= 0 {
-			cut += nl + 1
+		if nl := strings.IndexByte(block[cut-1:], '\n'); nl >= 0 {
+			cut += nl
 		}
 		gone := block[:cut]
 		block = block[cut:]

@@ -143,49 +143,67 @@ func (e *Editor) writeAll() {
 	}
 }
 
+// job is what the writing goroutine takes at once. It is immutable.
+type job struct {
+	block   string          // whole lines
+	line    *frame          // nil for none
+	work    bool            // there is something to write
+	free    chan struct{}   // the terminal is lent, or asked for: nothing else may be written
+	waiters []chan struct{} // told when it is written
+}
+
+// next takes what is to be written now.
+func (e *Editor) next() job {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lent != nil && !e.done {
+		return job{free: e.lent}
+	}
+	j := job{block: e.out.take(batch)}
+	if e.tty != nil && !e.done {
+		j.line = e.frame()
+	}
+	if e.out.empty() {
+		j.waiters, e.waiters = e.waiters, nil
+	}
+	j.work = j.block != "" || j.line != nil && e.dirty
+	e.dirty, e.resized, e.fresh, e.bell = false, false, false, false
+	return j
+}
+
 // writeSome writes a batch of lines and the edited line, and reports whether there was
 // anything to write.
 func (e *Editor) writeSome() (more bool) {
 	defer func() {
-		if v := recover(); v != nil {
+		if v := recover(); v != nil { // a line that cannot be drawn is better lost than drawn again
+			e.mu.Lock()
+			e.base.buf, e.cur, e.comp, e.search, e.status = buffer{}, &e.base, nil, nil, ""
+			e.mu.Unlock()
 			e.Print(render.Visible(fmt.Sprintf("internal error of the prompt in drawing: %v", v)))
+			more = false
 		}
 	}()
-	e.mu.Lock()
-	if free := e.lent; free != nil && !e.done {
-		// The terminal is asked for, or lent already.
-		e.mu.Unlock()
+	j := e.next()
+	if j.free != nil {
 		select {
-		case <-free:
+		case <-j.free:
 		default:
 			e.write(e.pen.erase() + modesOff)
-			close(free)
+			close(j.free)
 		}
 		return false
 	}
-	block := e.out.take(batch)
-	var f *frame
-	if e.tty != nil && !e.done {
-		f = e.frame()
+	switch {
+	case !j.work:
+	case e.tty == nil:
+		e.write(j.block)
+	default:
+		e.write(e.pen.draw(j.block, j.line))
 	}
-	var waiters []chan struct{}
-	if e.out.empty() {
-		waiters, e.waiters = e.waiters, nil
-	}
-	work := block != "" || f != nil && e.dirty
-	e.dirty, e.resized, e.clear, e.fresh, e.bell = false, false, false, false, false
-	e.mu.Unlock()
-	if work {
-		if e.tty == nil {
-			e.write(block)
-		} else {
-			e.write(e.pen.draw(block, f))
-		}
-	}
-	for _, c := range waiters {
+	for _, c := range j.waiters {
 		close(c)
 	}
-	return work
+	return j.work
 }
 
 // write writes s whole. An output that fails is not written to again.

@@ -59,5 +59,6 @@ func (e *Editor) find(from int) {
 			return
 		}
 	}
-	s.failed, e.bell = true, true
+	s.failed = true
+	e.ring()
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package repl_test
 
 import (

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package repltest runs a program in a pseudo-terminal with a model of the screen, and
 // lets a test type at it and look at what a person would see.
 //
