@@ -118,6 +118,9 @@ func (v *vm) describe(se *runtime.ScriptError, x goja.Value) {
 	o, ok := x.(*goja.Object)
 	if !ok || o.ClassName() != "Error" {
 		val, err := v.export(x, nil, "")
+		if isFatal(err) {
+			panic(err)
+		}
 		if err != nil {
 			val = x.String()
 		} else if val == nil && x != nil {
@@ -135,11 +138,18 @@ func (v *vm) describe(se *runtime.ScriptError, x goja.Value) {
 	}
 	se.Code = text(o.Get("code"))
 	if val := o.Get("value"); val != nil {
-		se.Value, _ = v.export(val, nil, "")
+		var err error
+		if se.Value, err = v.export(val, nil, ""); isFatal(err) {
+			panic(err)
+		}
 	}
 	se.Err = v.goErrorOf(o)
 	if own := parseStack(text(o.Get("stack"))); len(own) > 0 {
 		setStack(se, own)
+	}
+	var inner *runtime.ScriptError
+	if errors.As(se.Err, &inner) && inner.Script == v.in.ID && inner.Source != "" {
+		se.Pos, se.Source = inner.Pos, inner.Source // a required file that does not parse
 	}
 }
 

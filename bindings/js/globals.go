@@ -200,6 +200,9 @@ func (v *vm) display(x goja.Value) string {
 		return o.String()
 	}
 	val, err := v.export(x, nil, "")
+	if isFatal(err) {
+		panic(err)
+	}
 	if err != nil {
 		return "[" + err.Error() + "]"
 	}

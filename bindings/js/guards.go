@@ -295,20 +295,27 @@ func nesting(s string, quoted bool) int {
 	return most
 }
 
+// functionsProgram gives a function of each kind that has a constructor of its own.
+var functionsProgram = goja.MustCompile(internalPrefix+"functions", "[async () => {}, function* () {}]", true)
+
 // banEval removes the ways to make code of a text: goja's parser can be driven out of its
 // stack, and a policy that hides code in texts is one that nobody can review.
 func (v *vm) banEval() {
-	no := func(name string) *goja.Object {
-		return v.native(name, func(goja.FunctionCall) goja.Value {
-			panic(v.rt.NewTypeError("%s is not available: code comes from the script's files only", name))
-		})
-	}
-	v.hide(v.rt.GlobalObject(), "eval", no("eval"))
+	const why = " is not available: code comes from the script's files only"
+	g := v.rt.GlobalObject()
+	v.hide(g, "eval", v.native("eval", func(goja.FunctionCall) goja.Value { panic(v.rt.NewTypeError("eval" + why)) }))
 	_, proto := v.prototype("Function")
-	f := no("Function")
-	v.hide(f, "prototype", proto)
+	f := v.rt.ToValue(func(goja.ConstructorCall) *goja.Object { panic(v.rt.NewTypeError("new Function" + why)) }).(*goja.Object)
+	_ = f.Set("prototype", proto) // so that instanceof goes on to work
 	v.hide(proto, "constructor", f)
-	v.hide(v.rt.GlobalObject(), "Function", f)
+	v.hide(g, "Function", f)
+	protos, err := v.rt.RunProgram(functionsProgram)
+	if err != nil {
+		panic(err)
+	}
+	for _, i := range []string{"0", "1"} {
+		v.hide(protos.(*goja.Object).Get(i).(*goja.Object).Prototype(), "constructor", f)
+	}
 	apply := func(_ goja.Value, args []goja.Value) string {
 		if len(args) > 1 {
 			return argumentsOf(args[1])

@@ -30,7 +30,7 @@ func (v *vm) requireFrom(dir string) goja.Value {
 		}
 		exports, err := v.require(dir, arg.String())
 		if err != nil {
-			if ex := (*goja.Exception)(nil); asException(err, &ex) || isFatal(err) {
+			if _, thrown := err.(*goja.Exception); thrown || isFatal(err) {
 				panic(err)
 			}
 			panic(v.throwable(err))
@@ -87,8 +87,11 @@ func (v *vm) runModule(m *module, mod *goja.Object) error {
 	if m.prog == nil {
 		parse, _ := goja.AssertFunction(v.rt.Get("JSON").(*goja.Object).Get("parse"))
 		x, err := parse(goja.Undefined(), v.rt.ToValue(m.json))
+		if isFatal(err) {
+			return err
+		}
 		if err != nil {
-			return fmt.Errorf("require: %s: %w", m.name, err)
+			return fmt.Errorf("require: %s: %s", m.name, runtime.Message(v.scriptError(err)))
 		}
 		return mod.Set("exports", x)
 	}
@@ -116,10 +119,10 @@ func (p *program) resolve(dir, name string) (string, error) {
 		return "", fmt.Errorf("require: %q is not a relative path; files of the script folder are required as \"./name.js\", and there are no packages", name)
 	}
 	base := filepath.Join(p.src.Dir, dir, filepath.FromSlash(name))
+	if !within(p.src.Dir, base) {
+		return "", fmt.Errorf("require: %q is outside the script folder", name)
+	}
 	for _, path := range []string{base, base + ".js", base + ".cjs", base + ".json", filepath.Join(base, "index.js")} {
-		if !within(p.src.Dir, path) {
-			return "", fmt.Errorf("require: %q is outside the script folder", name)
-		}
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			continue

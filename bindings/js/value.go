@@ -282,8 +282,8 @@ func (v *vm) exportArgs(name string, args []goja.Value) []runtime.Value {
 	for i, a := range args {
 		var err error
 		if out[i], err = v.export(a, nil, ""); err != nil {
-			if ex := (*goja.Exception)(nil); asException(err, &ex) {
-				panic(ex.Value())
+			if ex := (*goja.Exception)(nil); asException(err, &ex) || isFatal(err) {
+				panic(err)
 			}
 			panic(v.rt.NewTypeError("%s: for argument %d: %s", name, i+1, err))
 		}
