@@ -76,10 +76,19 @@ type StepDecision struct {
 
 // Assembly is what a request's prompt is made of; the result of system-prompt/assemble.
 type Assembly struct {
-	Sections  []model.Section   `json:"sections"`
+	Sections  []PromptSection   `json:"sections"`
 	Contexts  []model.Section   `json:"contexts"`
 	Tools     []model.ToolSpec  `json:"tools"`
 	Variables map[string]string `json:"variables"`
+}
+
+// PromptSection is a piece of the system prompt. {{name}} in its text stands for a
+// variable, unless it is Literal: what comes from a person's files is.
+type PromptSection struct {
+	Name    string `json:"name"`
+	Text    string `json:"text"`
+	Order   int    `json:"order,omitempty"` // ascending; equal ones stay as they are
+	Literal bool   `json:"literal,omitempty"`
 }
 
 // AssemblePayload is the payload of system-prompt/assemble.

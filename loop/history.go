@@ -11,7 +11,9 @@ import (
 // that a request does not cost a walk over the log. Used on the host thread.
 type history struct {
 	nodes []node
-	cache []model.Message // what derive gave; nil when the nodes have changed otherwise than at the tail
+	cache []model.Message // the messages of nodes
+	// context is the newest runtime context among them, or nil.
+	context *model.Message
 }
 
 type node struct {
@@ -57,18 +59,39 @@ func (h *history) fold(rec session.Record) {
 		if !placed {
 			keep = append(keep, n)
 		}
-		h.nodes, h.cache = keep, nil
+		h.nodes, h.cache, h.context = nil, nil, nil
 		for _, n := range keep {
-			if n.has {
-				h.cache = append(h.cache, n.msg)
-			}
+			h.push(n)
 		}
 		return
 	}
+	h.push(n)
+}
+
+func (h *history) push(n node) {
 	h.nodes = append(h.nodes, n)
-	if ok {
-		h.cache = append(h.cache, m)
+	if n.has {
+		h.cache = append(h.cache, n.msg)
 	}
+	if isContext(n) {
+		h.context = &n.msg
+	}
+}
+
+// contextText is the newest runtime context that the model can see. One that is not a
+// single text block is taken as none, and superseded.
+func (h *history) contextText() (text string, ok bool) {
+	if h.context == nil {
+		return "", false
+	}
+	if c := h.context.Content; len(c) == 1 && c[0].Type == model.BlockText {
+		return c[0].Text, true
+	}
+	return "", true
+}
+
+func isContext(n node) bool {
+	return n.has && n.msg.Source.Kind == model.SourcePlugin && n.msg.Source.Plugin == PromptPlugin
 }
 
 // derive is the conversation as the next request sends it. The slice is capped: the

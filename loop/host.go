@@ -40,7 +40,12 @@ type Config struct {
 	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
 	Retry func(provider string) *RetryPolicy
 	// Sections is the system prompt's standing part.
-	Sections []model.Section
+	Sections []PromptSection
+	// Contexts is what the model should know of the moment: read at every step, and sent
+	// as a message when it has changed.
+	Contexts []ContextProvider
+	// Variables are what {{name}} in a section stands for, besides provider and model.
+	Variables map[string]string
 	// Members are further members of scripts' ctx.
 	Members []*runtime.Member
 	// Notices are told, on the thread, what a person should see and no record says.
@@ -53,6 +58,13 @@ type Config struct {
 	Parallel int
 	Thread   runtime.ThreadOptions
 	Now      func() time.Time
+}
+
+// ContextProvider is one named piece of runtime context. Text is called on the thread and
+// does no blocking work; "" leaves the piece out.
+type ContextProvider struct {
+	Name string
+	Text func(Agent) string
 }
 
 // Notices receives what a person should see. Its methods run on the thread and may not

@@ -2,7 +2,9 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"sort"
 	"strings"
@@ -18,18 +20,51 @@ const (
 	OfferCommand = "command" // Spec is a *Command
 )
 
-// assemble builds the prompt: the host's sections and the tools' schemas, as
+// assemble builds the prompt: the host's sections and contexts and the tools' schemas, as
 // system-prompt/assemble leaves them.
 func (a *agent) assemble(act *activity) (Assembly, error) {
 	asm := Assembly{
-		Sections: slices.Clone(a.h.cfg.Sections), Contexts: []model.Section{},
+		Sections: append([]PromptSection{}, a.h.cfg.Sections...), Contexts: []model.Section{},
 		Tools: a.toolSpecs(act.gen), Variables: map[string]string{},
 	}
-	if asm.Sections == nil {
-		asm.Sections = []model.Section{}
+	for _, c := range a.h.cfg.Contexts {
+		if text := c.Text(a); text != "" {
+			asm.Contexts = append(asm.Contexts, model.Section{Name: c.Name, Text: text})
+		}
+	}
+	for k, v := range a.h.cfg.Variables {
+		asm.Variables[k] = v
 	}
 	return AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
 		func(p AssemblePayload) (Assembly, error) { return p.Assembly, nil })
+}
+
+// PromptPlugin is the plugin that runtime context messages name as their source.
+const PromptPlugin = "system-prompt"
+
+const (
+	contextPreamble = "Runtime context, as of now:"
+	contextNone     = "Runtime context: none."
+)
+
+// contextMessage is the message that tells the model of changed runtime context, or nil.
+func (a *agent) contextMessage(contexts []model.Section) *model.Message {
+	m := model.Message{Role: model.RoleUser, Source: model.Source{Kind: model.SourcePlugin, Plugin: PromptPlugin}}
+	text := contextNone
+	if len(contexts) > 0 {
+		parts := []string{contextPreamble}
+		for _, c := range contexts {
+			parts = append(parts, c.Text)
+		}
+		text = strings.Join(parts, "\n\n")
+		m.Source.Form, m.Source.Sections = "snapshot", contexts
+	}
+	known, ok := a.history.contextText()
+	if ok && known == text || !ok && len(contexts) == 0 {
+		return nil
+	}
+	m.ID, m.Content = a.newID("m"), []model.Block{model.Text(text)}
+	return &m
 }
 
 // toolSpecs lists the tools that the model is told of, by name.
@@ -52,14 +87,44 @@ func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
 	return out
 }
 
-func renderSystem(sections []model.Section) string {
+var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
+
+// renderSystem joins the sections and puts the variables in. A reference to none is an
+// error: a prompt with a hole in it is not sent.
+func renderSystem(asm Assembly, cfg model.Config) (string, error) {
+	sections := slices.Clone(asm.Sections)
+	slices.SortStableFunc(sections, func(x, y PromptSection) int { return x.Order - y.Order })
 	var parts []string
 	for _, s := range sections {
-		if s.Text != "" {
-			parts = append(parts, s.Text)
+		text := s.Text
+		if !s.Literal {
+			var bad error
+			text = reference.ReplaceAllStringFunc(text, func(ref string) string {
+				name := strings.TrimSpace(ref[2 : len(ref)-2])
+				switch name {
+				case "model":
+					return cfg.Model
+				case "provider":
+					return cfg.Provider
+				}
+				v, ok := asm.Variables[name]
+				if !ok && bad == nil {
+					bad = fmt.Errorf("the prompt section %q refers to an unknown variable %q", s.Name, name)
+				}
+				return v
+			})
+			if bad == nil && strings.Contains(reference.ReplaceAllString(s.Text, ""), "{{") {
+				bad = fmt.Errorf("the prompt section %q has a malformed reference: want {{name}}, or mark the section literal", s.Name)
+			}
+			if bad != nil {
+				return "", bad
+			}
+		}
+		if text != "" {
+			parts = append(parts, text)
 		}
 	}
-	return strings.Join(parts, "\n\n")
+	return strings.Join(parts, "\n\n"), nil
 }
 
 // headerState is the last header and context that the log holds. Used on the host

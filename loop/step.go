@@ -157,8 +157,11 @@ func (a *agent) request(act *activity, asm Assembly) (*model.Request, error) {
 	}
 	a.header.routed = true
 	info := a.h.info(cfg)
-	h := Header{System: renderSystem(asm.Sections), Tools: asm.Tools}
+	h := Header{Tools: asm.Tools}
 	h.Config, h.AdapterDefaults = applyDefaults(cfg, info)
+	if h.System, err = renderSystem(asm, h.Config); err != nil {
+		return nil, err
+	}
 	if err := a.logHeader(h, info); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dshsh/loop/model"
@@ -170,12 +171,20 @@ func (a *agent) propose(act *activity, step int, batch []model.Message) (asm Ass
 	if asm, err = a.assemble(act); err != nil {
 		return asm, nil, "", err
 	}
+	news := a.contextMessage(asm.Contexts)
 	d, err := PreStep.Run(a.h.Host, a.awaiting(act), PreStepPayload{Agent: a, Messages: batch, Turn: act.turn, Step: step, Signal: act.signal},
 		func(p PreStepPayload) (StepDecision, error) {
-			return StepDecision{Kind: "enter", Messages: p.Messages}, nil
+			d := StepDecision{Kind: "enter", Messages: p.Messages}
+			if news != nil {
+				d.Messages = append(slices.Clip(d.Messages), *news)
+			}
+			return d, nil
 		})
 	if err != nil {
 		return asm, nil, "", err
+	}
+	if len(batch) == 0 && news != nil && len(d.Messages) == 1 && d.Messages[0].ID == news.ID && step == 1 {
+		d.Messages = nil // nothing but what the loop itself added: no model call is spent on it (B008)
 	}
 	return asm, d.Messages, d.Kind, act.check()
 }

@@ -129,12 +129,12 @@ func (s *sh) providers() []model.Provider {
 }
 
 // sections is the standing part of the system prompt.
-func (s *sh) sections() []model.Section {
-	return []model.Section{
+func (s *sh) sections() []loop.PromptSection {
+	return []loop.PromptSection{
 		{Name: "persona", Text: "You are an agent that works in a person's folder with the tools you are given. " +
 			"Be exact and brief. Look before you change something, and say what you did. " +
 			"Tool calls can be denied by policies: a denial says why; do not try to get around it."},
-		{Name: "environment", Text: fmt.Sprintf("Working folder: %s\nSystem: %s/%s", s.dir, goruntime.GOOS, goruntime.GOARCH)},
+		{Name: "environment", Literal: true, Text: fmt.Sprintf("Working folder: %s\nSystem: %s/%s", s.dir, goruntime.GOOS, goruntime.GOARCH)},
 	}
 }
 
