@@ -195,7 +195,8 @@ func (m *Manager) scanNeeds(v *view, s *script) {
 	}
 }
 
-// listing describes what lies in a folder besides scripts, read once per look.
+// listing describes what lies in a folder, read once per look: of scripts the names, so
+// that saving one is no reason to try another again, of the rest also when they changed.
 func (m *Manager) listing(v *view, dir string) string {
 	if l, ok := v.listing[dir]; ok || dir == "" {
 		return l
@@ -203,9 +204,15 @@ func (m *Manager) listing(v *view, dir string) string {
 	entries, _ := os.ReadDir(dir)
 	var b strings.Builder
 	for _, e := range entries {
-		if fi, err := e.Info(); err == nil && !leftover(e.Name()) && !m.counts(e.Name()) {
-			fmt.Fprintf(&b, "%s %v %d %d\n", e.Name(), fi.Mode(), fi.Size(), fi.ModTime().UnixNano())
+		name := e.Name()
+		if leftover(name) {
+			continue
 		}
+		b.WriteString(name)
+		if fi, err := e.Info(); err == nil && !m.counts(name) {
+			fmt.Fprintf(&b, " %v %d %d", fi.Mode(), fi.Size(), fi.ModTime().UnixNano())
+		}
+		b.WriteByte('\n')
 	}
 	v.listing[dir] = b.String()
 	return v.listing[dir]

@@ -206,18 +206,23 @@ func TestModules(t *testing.T) { // R050
 }
 
 func TestModuleThatAppears(t *testing.T) {
-	for _, op := range []string{"need", "find"} {
-		t.Run(op, func(t *testing.T) {
+	for _, c := range []struct{ op, lib string }{{"need", "_lib.js"}, {"find", "_lib.js"}, {"find", "lib.js"}, {"find", "lib/x.js"}} {
+		t.Run(c.op+" "+c.lib, func(t *testing.T) {
 			r := newRig(t)
 			r.write("a.js", "say a")
 			r.start()
-			r.write("b.js", "say b", op+" _lib.js")
+			r.write("b.js", "say b", c.op+" "+c.lib)
 			r.state("project/b.js", StateAbsent)
 			r.says("a")
 			r.write("a.js", "say x") // it does not hold back others
 			r.says("x")
-			r.write("_lib.js", "say lib")
-			r.says("x b lib")
+			r.mkdir(filepath.Dir(r.path(c.lib)))
+			r.write(c.lib, "say lib")
+			if c.lib == "lib.js" { // it is a script too
+				r.says("x b lib lib")
+			} else {
+				r.says("x b lib")
+			}
 		})
 	}
 }
