@@ -33,8 +33,7 @@ func (m *Manager) members() []member {
 
 // edit changes the set of scripts that are in force: change gets it on the thread, with
 // what it holds loaded, and says whether a new generation is to be made of it. The error
-// says that nothing was done, or, when the generation is there, that telling of it
-// failed.
+// says that nothing was done; that telling of a new generation failed is a notice.
 func (m *Manager) edit(ctx context.Context, a *attempt, change func(next map[string]*live) bool) error {
 	before := m.members()
 	next := map[string]*live{}
@@ -157,10 +156,7 @@ func (m *Manager) commit(a *attempt, batch []*change, again bool) {
 		}
 		known := again && c.err != nil && s.failure != nil && s.failure.Error() == c.err.Error()
 		s.settle()
-		s.gone = c.f == nil
-		if c.snap != nil {
-			s.last = c.snap
-		}
+		s.decided(c)
 		switch {
 		case c.kind == Removed:
 			m.forget(s)

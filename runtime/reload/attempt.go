@@ -20,6 +20,7 @@ type attempt struct {
 	take    bool            // what was shown of them is not asked about again
 	began   time.Time
 	report  Report
+	doubted []*script // what this attempt leaves alone because it is not believed yet
 }
 
 // attempt looks at the files and deals with what has changed. The error is that the
@@ -110,6 +111,8 @@ func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, agai
 		case m.off[s.id]:
 			if f == nil {
 				m.forget(s)
+			} else if !unchanged { // so that On knows since when it is what it is
+				s.last, s.gone = newSnapshot(f.root, f.file, f.text), false
 			}
 		case m.lingering(a, s, f, v, unchanged, seen):
 		case f == nil && s.live == nil:
@@ -125,6 +128,8 @@ func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, agai
 			settled[s.id] = true
 			s.settle()
 			s.last, s.gone = s.live.unit.snap, false
+		case !unchanged && !a.byHand && m.failing(s.with) != nil:
+			m.wait(a, m.newChange(s, f, v), m.failing(s.with))
 		case !unchanged || a.take || a.byHand && s.held == nil && s.open():
 			add(&batch, s, f)
 		case s.lacked(f, v, a.began):
@@ -180,6 +185,7 @@ func (m *Manager) lingering(a *attempt, s *script, f *found, v *view, unchanged 
 	}
 	if sign == "" {
 		delete(m.doubts, s.id)
+		s.with = nil
 		return false
 	}
 	var at time.Time
@@ -191,6 +197,7 @@ func (m *Manager) lingering(a *attempt, s *script, f *found, v *view, unchanged 
 	due := m.doubts.believe(s.id, sign, at, a.began).Add(m.c.Linger)
 	if a.began.Before(due) {
 		m.lingers = earliest(m.lingers, due)
+		a.doubted = append(a.doubted, s)
 		return true
 	}
 	delete(m.doubts, s.id)
@@ -296,9 +303,8 @@ func (m *Manager) putOff(a *attempt, c *change, cand Candidate, verdict Verdict)
 	s.settle()
 	if c.snap != nil {
 		c.snap.adopt()
-		s.last = c.snap
 	}
-	s.gone = c.f == nil
+	s.decided(c)
 	if verdict == Hold {
 		s.held = &cand
 		a.report.Held = append(a.report.Held, cand)
@@ -428,25 +434,43 @@ func (m *Manager) fail(a *attempt, batch []*change, again bool) {
 			failed = append(failed, c.s.id)
 		}
 	}
+	for _, s := range a.doubted {
+		s.with = append(s.with, failed...)
+	}
 	for _, c := range batch {
 		s := c.s
-		known := again && c.err != nil && s.failure != nil && s.failure.Error() == c.err.Error()
-		waited := s.waits != nil
-		s.settle()
-		if c.snap != nil {
-			s.last = c.snap
-		}
-		s.gone = c.f == nil
 		if c.err == nil {
-			s.waits = failed
-			if !again || !waited {
-				a.report.Waiting = append(a.report.Waiting, s.id)
-			}
+			m.wait(a, c, failed)
 			continue
 		}
+		known := again && s.failure != nil && s.failure.Error() == c.err.Error()
+		s.settle()
+		s.decided(c)
 		s.fails(c, again, a.began)
 		if !known {
 			a.report.Failures = append(a.report.Failures, newFailure(c))
 		}
 	}
+}
+
+// wait notes a change that is fine but waits for those that came with it and failed.
+func (m *Manager) wait(a *attempt, c *change, failed []string) {
+	s := c.s
+	if s.waits == nil {
+		a.report.Waiting = append(a.report.Waiting, s.id)
+	}
+	s.settle()
+	s.decided(c)
+	s.waits = failed
+}
+
+// failing are those of the scripts that have failed and not been mended.
+func (m *Manager) failing(ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		if s := m.scripts[id]; s != nil && s.failure != nil && !m.off[id] {
+			out = append(out, id)
+		}
+	}
+	return out
 }

@@ -197,13 +197,14 @@ func (m *Manager) scanNeeds(v *view, s *script) {
 
 // listing describes what lies in a folder, read once per look: of scripts the names, so
 // that saving one is no reason to try another again, of the rest also when they changed.
+// A script named by hand may lie in a folder with anything in it, so there is a bound.
 func (m *Manager) listing(v *view, dir string) string {
 	if l, ok := v.listing[dir]; ok || dir == "" {
 		return l
 	}
 	entries, _ := os.ReadDir(dir)
 	var b strings.Builder
-	for _, e := range entries {
+	for _, e := range entries[:min(len(entries), 2000)] {
 		name := e.Name()
 		if leftover(name) {
 			continue

@@ -197,7 +197,11 @@ func (r Report) String() string {
 		part("%s", text)
 	}
 	if len(r.Waiting) > 0 {
-		part("%s waiting for it", r.list(r.Waiting))
+		what := "it"
+		if len(r.Failures) > 1 {
+			what = "them"
+		}
+		part("%s waiting for %s", r.list(r.Waiting), what)
 	}
 	for _, c := range r.Held {
 		part("%s %s: held", r.name(c.ID), c.Kind)

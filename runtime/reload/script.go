@@ -43,6 +43,7 @@ type script struct {
 	retries int       // made since, on the suspicion that it may find what it lacked
 	retry   time.Time // when another one is allowed
 	waits   []string  // tried together with these, which failed
+	with    []string  // these failed while it was not believed yet: it came together with them
 	held    *Candidate
 	refused bool // the gate, or Drop, said no to last
 	back    bool // a rollback took it out of force
@@ -76,6 +77,14 @@ func (s *script) lacked(f *found, v *view, now time.Time) bool {
 	return s.failure != nil && s.held == nil && f != nil && f.root != "" && v.listing[f.root] != s.listing && !now.Before(s.retry)
 }
 
+// decided notes what an attempt or decision was about.
+func (s *script) decided(c *change) {
+	if c.snap != nil {
+		s.last = c.snap
+	}
+	s.gone = c.f == nil
+}
+
 // fails notes a failure. Retries on suspicion become rarer: one that computes until it is
 // stopped must not be started again by every file that changes beside it.
 func (s *script) fails(c *change, again bool, now time.Time) {
@@ -96,7 +105,7 @@ func (s *script) open() bool {
 // settle ends every open question about the script.
 func (s *script) settle() {
 	s.noticed = time.Time{}
-	s.failure, s.waits, s.held, s.refused, s.back = nil, nil, nil, false, false
+	s.failure, s.waits, s.with, s.held, s.refused, s.back = nil, nil, nil, nil, false, false
 }
 
 // snapshots are those whose files matter: what is in force and what was tried last.

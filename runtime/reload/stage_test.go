@@ -102,8 +102,10 @@ func TestFailureKeepsTheGenerationWhole(t *testing.T) { // R044
 			n := r.current().N
 
 			// Saved together: neither comes into force, and what was removed stays.
-			r.write("guard.js", bad)
-			r.write("b.js", "say b2")
+			r.together(func() {
+				r.write("guard.js", bad)
+				r.write("b.js", "say b2")
+			})
 			r.state("project/b.js", StateWaiting)
 			rep := r.saw("the failure", func(rep Report) bool { return len(rep.Failures) == 1 })
 			if !rep.Failures[0].Stays || !strings.Contains(rep.String(), "guard.js:1: ") || !strings.Contains(rep.String(), "the version before stays in force") {
@@ -134,8 +136,10 @@ func TestFailureTakenBack(t *testing.T) {
 	r.write("a.js", "say a")
 	r.write("b.js", "say b")
 	r.start()
-	r.write("a.js", "fail x")
-	r.write("b.js", "say b2")
+	r.together(func() {
+		r.write("a.js", "fail x")
+		r.write("b.js", "say b2")
+	})
 	r.state("project/a.js", StateFailed)
 	r.state("project/b.js", StateWaiting)
 	made := r.e.made.Load()
@@ -162,8 +166,10 @@ func TestWaitingComesWhenTheFailedIsOffOrGone(t *testing.T) {
 			r := newRig(t)
 			r.write("b.js", "say b")
 			r.start()
-			r.write("a.js", "fail x")
-			r.write("b.js", "say b2")
+			r.together(func() {
+				r.write("a.js", "fail x")
+				r.write("b.js", "say b2")
+			})
 			r.state("project/a.js", StateAbsent)
 			r.state("project/b.js", StateWaiting)
 			r.says("b")
@@ -182,12 +188,15 @@ func TestRenamedAndBroken(t *testing.T) {
 	r := newRig(t)
 	r.write("guard.js", "say guard")
 	r.start()
-	r.ok(os.Remove(r.path("guard.js")))
-	r.write("guard2.js", "fail x")
+	r.together(func() {
+		r.ok(os.Rename(r.path("guard.js"), r.path("guard2.js")))
+		r.write("guard2.js", "fail x")
+	})
 	r.state("project/guard2.js", StateAbsent)
+	r.until("the removal is believed", func() bool {
+		return len(r.m.Status(t.Context())) == 1 || r.status("project/guard.js").State == StateWaiting
+	})
 	r.write("guard2.js", "say two")
-	r.says("two")
-	r.idle()
 	r.says("two")
 }
 

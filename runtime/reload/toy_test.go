@@ -242,6 +242,12 @@ func (r *rig) replace(name string, lines ...string) {
 	r.ok(os.Rename(tmp, r.path(name)))
 }
 
+// together has the manager see what fn does as one.
+func (r *rig) together(fn func()) {
+	r.t.Helper()
+	r.ok(r.m.enter(context.Background(), func(context.Context) error { fn(); return nil }))
+}
+
 func (r *rig) link(to, name string) {
 	r.t.Helper()
 	tmp := r.path(name) + ".new"
