@@ -246,17 +246,21 @@ func (a *agent) askPerson(act *activity, p ApprovalPayload) (Approval, error) {
 // runBody runs the tool inside tools/execute. The log is synced first where the tool may
 // change things.
 func (a *agent) runBody(act *activity, call ToolCall, found *callee) (res ToolResult, ran bool) {
+	var body ToolResult
 	res, err := ToolsExecute.Run(a.h.Host, a.callAwaiting(act, call), call, func(c ToolCall) (ToolResult, error) {
 		if act.aborted() {
 			return errorResult(tool.AbortedBeforeDispatch()), nil
 		}
 		ran = true
-		return found.run(a, act, call), nil
+		body = found.run(a, act, call)
+		return body, nil
 	})
-	if err != nil {
-		if act.aborted() {
-			return errorResult(tool.AbortedBeforeDispatch()), ran
-		}
+	switch {
+	case err != nil && act.aborted() && ran:
+		return body, ran // the dispatch ended with the turn; what the body came to is true
+	case err != nil && act.aborted():
+		return errorResult(tool.AbortedBeforeDispatch()), ran
+	case err != nil:
 		return errorResult(err), ran
 	}
 	return res, ran

@@ -55,7 +55,7 @@ func (w Waterfall[P, R]) Run(h *Host, t Target, p P, base func(P) (R, error)) (R
 	}
 	r, err := run.inside(0, p)
 	if cause := t.cause(); cause != nil {
-		r, err = zero, cause
+		return zero, cause // what its layers made of the end is no decision
 	}
 	if run.changed {
 		d := Decision{Target: t, Event: w.Event, Payload: p, Layers: run.layers, Decided: "failed"}
