@@ -1,9 +1,11 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
@@ -75,15 +77,60 @@ func (vm *VM) foreign(f runtime.Func) glua.LValue {
 // toValue reads what the script gives. Errors say what is wrong and where in the value. A
 // View, a live object or a Go value in it comes back as it is.
 func (vm *VM) toValue(v glua.LValue) (runtime.Value, error) {
-	switch v := v.(type) {
-	case *glua.LTable:
-		r := reader{vm: vm}
-		return r.table(v, "value", 0)
+	t, ok := v.(*glua.LTable)
+	if !ok {
+		out, err := vm.scalar(v)
+		if err != nil {
+			return nil, fmt.Errorf("value: %w", err)
+		}
+		return out, nil
 	}
-	return vm.scalar(v, "value")
+	r := reader{vm: vm}
+	out, err := r.table(t)
+	if err != nil {
+		if pe, ok := err.(*placeError); ok && pe.err != errDeep {
+			return nil, pe.error()
+		}
+		return nil, fmt.Errorf("value: %w", err)
+	}
+	return out, nil
 }
 
-func (vm *VM) scalar(v glua.LValue, path string) (runtime.Value, error) {
+// placeError is an error in a member of a value. Its steps are noted on the way out, so
+// that a value without errors pays nothing for them.
+type placeError struct {
+	steps []string // innermost first
+	err   error
+}
+
+func (e *placeError) Error() string { return e.err.Error() }
+
+// step adds where in its table a member with an error is.
+func step(err error, s string) error {
+	if pe, ok := err.(*placeError); ok {
+		pe.steps = append(pe.steps, s)
+		return pe
+	}
+	return &placeError{[]string{s}, err}
+}
+
+// error names the place; of one that is very deep only the beginning.
+func (e *placeError) error() error {
+	var b strings.Builder
+	b.WriteString("value")
+	for i := len(e.steps) - 1; i >= 0; i-- {
+		if b.Len() > 100 {
+			b.WriteString("...")
+			break
+		}
+		b.WriteString(strings.ToValidUTF8(e.steps[i], "?"))
+	}
+	return fmt.Errorf("%s: %w", &b, e.err)
+}
+
+var errText = errors.New("a string with invalid UTF-8 cannot leave the script (text.utf8 mends it)")
+
+func (vm *VM) scalar(v glua.LValue) (runtime.Value, error) {
 	switch v := v.(type) {
 	case *glua.LNilType:
 		return nil, nil
@@ -93,19 +140,15 @@ func (vm *VM) scalar(v glua.LValue, path string) (runtime.Value, error) {
 		return number(float64(v)), nil
 	case glua.LString:
 		if !utf8.ValidString(string(v)) {
-			return nil, badText(path)
+			return nil, errText
 		}
 		return string(v), nil
 	case *glua.LFunction:
 		return function{vm, v}, nil
 	case *glua.LUserData:
-		return vm.userdata(v, path)
+		return vm.userdata(v)
 	}
-	return nil, fmt.Errorf("%s: a %s cannot leave the script", path, v.Type())
-}
-
-func badText(path string) error {
-	return fmt.Errorf("%s: a string with invalid UTF-8 cannot leave the script (text.utf8 mends it)", path)
+	return nil, fmt.Errorf("a %s cannot leave the script", v.Type())
 }
 
 // number gives whole numbers as int64.
@@ -116,7 +159,7 @@ func number(f float64) runtime.Value {
 	return f
 }
 
-func (vm *VM) userdata(u *glua.LUserData, path string) (runtime.Value, error) {
+func (vm *VM) userdata(u *glua.LUserData) (runtime.Value, error) {
 	if u == vm.null {
 		return nil, nil
 	}
@@ -132,46 +175,78 @@ func (vm *VM) userdata(u *glua.LUserData, path string) (runtime.Value, error) {
 	case *thrown:
 		return x.text(), nil
 	}
-	return nil, fmt.Errorf("%s: a userdata of this script cannot leave it", path)
+	return nil, errors.New("a userdata cannot leave the script")
 }
 
 // reader reads one structured value. Used by one call.
 type reader struct {
-	vm   *VM
-	size int            // about how many bytes of JSON so far
-	open []*glua.LTable // tables that are being read, outermost first
+	vm    *VM
+	size  int            // about how many bytes of JSON so far
+	count int            // members so far
+	open  []*glua.LTable // tables that are being read, outermost first
 }
 
-func (r *reader) value(v glua.LValue, path string, depth int) (runtime.Value, error) {
-	if r.size += 8; r.size > runtime.MaxValueSize {
-		return nil, fmt.Errorf("%s: the value is larger than %d MiB", path, runtime.MaxValueSize>>20)
+// maxMembers bounds what one value may hold, beside its size.
+const maxMembers = 1 << 21
+
+func (r *reader) value(v glua.LValue) (runtime.Value, error) {
+	if r.count++; r.count > maxMembers {
+		return nil, fmt.Errorf("more than %d members", maxMembers)
+	}
+	if r.count%4096 == 0 && r.vm.killed() {
+		return nil, r.vm.ctx.Err()
 	}
 	switch v := v.(type) {
 	case *glua.LTable:
-		return r.table(v, path, depth)
+		return r.table(v)
 	case glua.LString:
-		r.size += len(v)
+		if r.size += len(v); r.size > runtime.MaxValueSize {
+			return nil, fmt.Errorf("larger than %d MiB", runtime.MaxValueSize>>20)
+		}
 	}
-	return r.vm.scalar(v, path)
+	return r.vm.scalar(v)
 }
+
+var errDeep = fmt.Errorf("nested more than %d deep", runtime.MaxValueDepth)
 
 // table reads a table. With a marker of json.array or json.object it is that; else keys
 // 1 to n make a list and strings an object; the empty one is an object, which counts as
 // an empty list where a list is wanted.
-func (r *reader) table(t *glua.LTable, path string, depth int) (runtime.Value, error) {
-	if depth >= runtime.MaxValueDepth {
-		return nil, fmt.Errorf("value: nested more than %d deep", runtime.MaxValueDepth)
-	}
+func (r *reader) table(t *glua.LTable) (runtime.Value, error) {
 	for _, o := range r.open {
 		if o == t {
-			return nil, fmt.Errorf("%s: a value that contains itself is not a JSON value", path)
+			return nil, errors.New("a value that contains itself is not a JSON value")
 		}
+	}
+	if len(r.open) > runtime.MaxValueDepth {
+		return nil, errDeep
 	}
 	r.open = append(r.open, t)
 	defer func() { r.open = r.open[:len(r.open)-1] }()
 	n := t.Len()
-	items, names := 0, 0
-	var bad error
+	items, names, err := keys(t, n)
+	switch {
+	case err != nil:
+		return nil, err
+	case items > 0 && names > 0:
+		return nil, errors.New("the table has both list items and named fields")
+	case items < n:
+		return nil, hole(t, n)
+	case t.Metatable == glua.LValue(r.vm.arrayMT):
+		if names > 0 {
+			return nil, errors.New("a json.array with named fields")
+		}
+		return r.list(t, n)
+	case t.Metatable == glua.LValue(r.vm.mapMT) && items > 0:
+		return nil, errors.New("a json.object with list items")
+	case items == 0:
+		return r.object(t, names)
+	}
+	return r.list(t, n)
+}
+
+// keys counts a table's list items, which run to n, and its named fields.
+func keys(t *glua.LTable, n int) (items, names int, err error) {
 	t.ForEach(func(k, _ glua.LValue) {
 		switch k := k.(type) {
 		case glua.LString:
@@ -179,55 +254,39 @@ func (r *reader) table(t *glua.LTable, path string, depth int) (runtime.Value, e
 		case glua.LNumber:
 			if i := int(k); glua.LNumber(i) == k && i >= 1 && i <= n {
 				items++
-			} else if bad == nil {
-				bad = fmt.Errorf("%s: the list has a hole before [%v]; put json.null there", path, k)
+			} else if err == nil {
+				err = fmt.Errorf("the list has a hole before [%v]; put json.null there", k)
 			}
 		default:
-			if bad == nil {
-				bad = fmt.Errorf("%s: a %s cannot be a key", path, k.Type())
+			if err == nil {
+				err = fmt.Errorf("a %s cannot be a key", k.Type())
 			}
 		}
 	})
-	switch {
-	case bad != nil:
-		return nil, bad
-	case items > 0 && names > 0:
-		return nil, fmt.Errorf("%s: the table has both list items and named fields", path)
-	case items < n:
-		return nil, r.hole(t, n, path)
-	case t.Metatable == glua.LValue(r.vm.arrayMT):
-		if names > 0 {
-			return nil, fmt.Errorf("%s: a json.array with named fields", path)
-		}
-	case t.Metatable == glua.LValue(r.vm.mapMT):
-		if items > 0 {
-			return nil, fmt.Errorf("%s: a json.object with list items", path)
-		}
-		return r.object(t, names, path, depth)
-	case items == 0:
-		return r.object(t, names, path, depth)
+	return items, names, err
+}
+
+func hole(t *glua.LTable, n int) error {
+	i := 1
+	for i < n && t.RawGetInt(i) != glua.LNil {
+		i++
 	}
+	return fmt.Errorf("the list has a hole at [%d]; put json.null there", i)
+}
+
+func (r *reader) list(t *glua.LTable, n int) (runtime.Value, error) {
 	list := make([]any, n)
 	for i := range list {
-		v, err := r.value(t.RawGetInt(i+1), path+"["+strconv.Itoa(i+1)+"]", depth+1)
+		v, err := r.value(t.RawGetInt(i + 1))
 		if err != nil {
-			return nil, err
+			return nil, step(err, "["+strconv.Itoa(i+1)+"]")
 		}
 		list[i] = v
 	}
 	return list, nil
 }
 
-func (r *reader) hole(t *glua.LTable, n int, path string) error {
-	for i := 1; i <= n; i++ {
-		if t.RawGetInt(i) == glua.LNil {
-			return fmt.Errorf("%s: the list has a hole at [%d]; put json.null there", path, i)
-		}
-	}
-	return fmt.Errorf("%s: the list has a hole; put json.null there", path)
-}
-
-func (r *reader) object(t *glua.LTable, names int, path string, depth int) (runtime.Value, error) {
+func (r *reader) object(t *glua.LTable, names int) (runtime.Value, error) {
 	m := make(map[string]any, names)
 	var err error
 	t.ForEach(func(k, v glua.LValue) {
@@ -236,21 +295,26 @@ func (r *reader) object(t *glua.LTable, names int, path string, depth int) (runt
 		}
 		name := string(k.(glua.LString))
 		if !utf8.ValidString(name) {
-			err = badText(path + ": a key")
+			err = step(errText, "."+name)
 			return
 		}
 		r.size += len(name)
-		m[name], err = r.value(v, path+"."+name, depth+1)
+		var e runtime.Value
+		if e, err = r.value(v); err != nil {
+			err = step(err, "."+name)
+			return
+		}
+		m[name] = e
 	})
 	return m, err
 }
 
-// short keeps a path of hundreds of steps readable.
-func short(path string) string {
-	if len(path) <= 80 {
-		return path
+// short keeps a text for a message.
+func short(s string) string {
+	if len(s) <= 80 {
+		return s
 	}
-	return path[:60] + "..."
+	return s[:60] + "..."
 }
 
 // args reads a call's arguments from the given index of L on, or throws. name is how

@@ -21,7 +21,7 @@ import (
 )
 
 // maxSource is how many bytes of source text one chunk may have.
-const maxSource = 4 << 20
+const maxSource = 1 << 20
 
 func init() {
 	// A table with one element at a huge index would be filled up to it, which takes

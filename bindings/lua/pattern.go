@@ -12,8 +12,8 @@ import (
 const (
 	maxCaptures     = 32
 	maxPatternDepth = 200
-	maxPatternSteps = 150_000_000 // under a second
-	pollSteps       = 1 << 16     // between two looks at the kill channel
+	maxPatternSteps = 50_000_000 // under a second
+	pollSteps       = 1 << 16    // between two looks at the kill channel
 
 	openCapture     = -1 // a capture that has not ended
 	positionCapture = -2
@@ -195,9 +195,12 @@ func (m *matcher) most(s, p, end, min int) int {
 		}
 		return s + i
 	}
+	next, literal := m.literalStart(end + 1)
 	for ; i >= min; i-- {
-		if e := m.match(s+i, end+1); e >= 0 {
-			return e
+		if !literal || s+i < len(m.src) && m.src[s+i] == next {
+			if e := m.match(s+i, end+1); e >= 0 {
+				return e
+			}
 		}
 		m.step(1)
 	}
@@ -206,9 +209,16 @@ func (m *matcher) most(s, p, end, min int) int {
 
 // least repeats an item as seldom as it goes.
 func (m *matcher) least(s, p, end int) int {
+	at := end + 1
+	if at < len(m.pat) && m.pat[at] == ')' { // look behind the end of a capture
+		at++
+	}
+	next, literal := m.literalStart(at)
 	for {
-		if e := m.match(s, end+1); e >= 0 {
-			return e
+		if !literal || s < len(m.src) && m.src[s] == next {
+			if e := m.match(s, end+1); e >= 0 {
+				return e
+			}
 		}
 		if !m.single(s, p, end) {
 			return -1
@@ -335,7 +345,7 @@ func (m *matcher) single(s, p, end int) bool {
 // inSet reads the set whose [ is at p and whose ] is at end.
 func (m *matcher) inSet(c byte, p, end int) bool {
 	if n := end - p; n > 16 {
-		m.step(n >> 4)
+		m.step(n >> 2)
 	}
 	yes := true
 	p++

@@ -319,6 +319,11 @@ func (vm *VM) replaceOne(m *matcher, out *strings.Builder, repl glua.LValue, sta
 
 // expand writes a replacement string, in which %0 to %9 stand for the captures.
 func (m *matcher) expand(out *strings.Builder, r string, start, end int) {
+	m.step(1 + len(r)>>6)
+	if strings.IndexByte(r, '%') < 0 {
+		out.WriteString(r)
+		return
+	}
 	for i := 0; i < len(r); i++ {
 		c := r[i]
 		if c != '%' || i+1 == len(r) {

@@ -165,7 +165,9 @@ func (vm *VM) textReplace(L *glua.LState) int {
 	for _, loc := range rx.FindAllStringSubmatchIndex(s, -1) {
 		out = append(out, s[at:loc[0]]...)
 		at = loc[1]
-		count++
+		if count++; count%1024 == 0 && vm.killed() {
+			vm.raise(L, vm.ctx.Err())
+		}
 		if !isFn {
 			out = rx.ExpandString(out, by, s, loc)
 		} else {
