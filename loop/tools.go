@@ -246,7 +246,7 @@ func (a *agent) askPerson(act *activity, p ApprovalPayload) (Approval, error) {
 // runBody runs the tool inside tools/execute. The log is synced first where the tool may
 // change things.
 func (a *agent) runBody(act *activity, call ToolCall, found *callee) (res ToolResult, ran bool) {
-	var body ToolResult
+	body := errorResult(tool.Aborted()) // until it has ended
 	res, err := ToolsExecute.Run(a.h.Host, a.callAwaiting(act, call), call, func(c ToolCall) (ToolResult, error) {
 		if act.aborted() {
 			return errorResult(tool.AbortedBeforeDispatch()), nil
