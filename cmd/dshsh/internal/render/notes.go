@@ -75,6 +75,10 @@ func failureLine(f model.Failure) string {
 	return msg
 }
 
+// promptPlugin is the source of the loop's own context messages: loop.PromptPlugin, which
+// is not worth a dependency on the loop.
+const promptPlugin = "system-prompt"
+
 // userMessage shows what entered the conversation: the user's own words on replay only,
 // what a script said always, context that the program adds never.
 func (r *Renderer) userMessage(rec session.Record, out *lines) {
@@ -88,7 +92,7 @@ func (r *Renderer) userMessage(rec session.Record, out *lines) {
 		if text == "" {
 			text = textOf(m.Content)
 		}
-		if len(m.Source.Sections) > 0 || text == "" {
+		if m.Source.Plugin == promptPlugin || len(m.Source.Sections) > 0 || text == "" {
 			return
 		}
 		r.flushStream(out)

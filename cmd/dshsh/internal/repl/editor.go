@@ -148,6 +148,7 @@ type Editor struct {
 	fresh   bool            // somebody else may have left the cursor anywhere
 	bell    bool            // ring
 	lent    chan struct{}   // not nil while the terminal is lent; closed when it is free for that
+	parked  bool            // it is free: nothing is written
 	waiters []chan struct{} // of Flush
 	done    bool            // Close was called
 }

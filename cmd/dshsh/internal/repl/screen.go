@@ -109,7 +109,7 @@ func (e *Editor) Lend(fn func() error) error {
 	e.mu.Lock()
 	defer e.redraw()
 	defer e.mu.Unlock()
-	e.lent = nil
+	e.lent, e.parked = nil, false
 	if e.done {
 		return err
 	}
@@ -156,7 +156,9 @@ type job struct {
 func (e *Editor) next() job {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.lent != nil && !e.done {
+	// What was printed before the terminal was asked for is written first.
+	if e.lent != nil && !e.done && (e.parked || e.out.empty()) {
+		e.parked = true
 		return job{free: e.lent}
 	}
 	j := job{block: e.out.take(batch)}
