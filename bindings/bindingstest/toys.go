@@ -136,6 +136,7 @@ var toyClass = &runtime.Class{Name: "toy", Doc: "A live toy.", Members: []*runti
 	{Name: "id", Get: func(o runtime.Object) (runtime.Value, error) { return o.(*Toy).Name, nil }},
 	{Name: "self", Get: func(o runtime.Object) (runtime.Value, error) { return o, nil }},
 	{Name: "count", Get: func(o runtime.Object) (runtime.Value, error) { return int64(o.(*Toy).n), nil }},
+	{Name: "reader", GetFor: func(_ runtime.Object, in *runtime.Instance) (runtime.Value, error) { return in.Layer.String(), nil }},
 	{Name: "broken", Get: func(runtime.Object) (runtime.Value, error) { return nil, fmt.Errorf("toy.broken: %w", ErrToy) }},
 	{Name: "bump", Fn: func(c *runtime.Call) (runtime.Value, error) {
 		toy(c).n++

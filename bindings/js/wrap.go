@@ -149,9 +149,9 @@ func (o *liveObject) Get(key string) goja.Value {
 	switch {
 	case m == nil:
 		return o.extra(key)
-	case m.Get != nil:
+	case m.IsProperty():
 		defer o.v.guardNative()
-		x, err := m.Get(o.obj)
+		x, err := o.v.in.Property(m, o.obj)
 		if err != nil {
 			panic(o.v.throwable(err))
 		}
