@@ -285,22 +285,36 @@ func (t *tracker) Resumed(x any) {
 func (t *tracker) Exited() { (*vm)(t).pop() }
 
 // start runs fn, which may leave the thread, and gives the script a promise of what
-// comes out.
+// comes out. In a JavaScript frame.
 func (v *vm) start(fn func() (runtime.Value, error)) goja.Value {
-	p, resolve, reject := v.rt.NewPromise()
-	pv := v.rt.ToValue(p)
 	c, at := v.cur, v.Where()
+	var val runtime.Value
+	var err error
+	var ended, left bool
+	var resolve, reject func(any) error
+	settle := func() error {
+		if err != nil {
+			return reject(v.throwableAt(err, at))
+		}
+		return resolve(v.result(val))
+	}
 	v.th.Start(func() {
-		val, err := fn()
-		// Nothing is lost when the VM is gone: nobody is there to hear it.
-		_ = v.enter(c, func() error {
-			if err != nil {
-				return reject(v.throwableAt(err, at))
-			}
-			return resolve(v.toJS(val))
-		})
+		val, err = fn()
+		ended = true
+		if left {
+			// Nothing is lost when the VM is gone: nobody is there to hear it.
+			_ = v.enter(c, settle)
+		}
 	})
-	return pv
+	left = true
+	p, res, rej := v.rt.NewPromise()
+	resolve, reject = res, rej
+	if ended {
+		if err := settle(); err != nil {
+			panic(err)
+		}
+	}
+	return v.rt.ToValue(p)
 }
 
 // rejection keeps the promises that are rejected and that nobody has looked at.

@@ -64,12 +64,15 @@ func (v *vm) hide(o *goja.Object, name string, val goja.Value) {
 // scriptError is err as callers of the VM get it: a *runtime.ScriptError, unless it
 // wraps one. In an entry, since it may read what a script has thrown.
 func (v *vm) scriptError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var se *runtime.ScriptError
 	var ex *goja.Exception
 	var ie *goja.InterruptedError
 	var so *goja.StackOverflowError
 	switch {
-	case err == nil || errors.As(err, &se):
+	case errors.As(err, &se):
 		return err
 	case errors.As(err, &ie):
 		se := v.newError(ie.Stack())

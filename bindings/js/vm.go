@@ -280,9 +280,12 @@ func (v *vm) nativePanic(p any) {
 
 // isFatal tells an interrupt or a stack overflow, which no script can catch.
 func isFatal(err error) bool {
+	if err == nil {
+		return false
+	}
 	var ie *goja.InterruptedError
 	var so *goja.StackOverflowError
-	return err != nil && (errors.As(err, &ie) || errors.As(err, &so))
+	return errors.As(err, &ie) || errors.As(err, &so)
 }
 
 func (v *vm) report(what string, err error) {

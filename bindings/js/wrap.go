@@ -13,8 +13,9 @@ import (
 type viewObject struct {
 	v    *vm
 	view *runtime.View
-	memo []member
-	keys map[string]struct{} // of large objects
+	memo []member              // the first 16
+	many map[string]goja.Value // the others
+	keys map[string]struct{}   // of large objects
 }
 
 type member struct {
@@ -31,6 +32,11 @@ func (v *vm) wrapView(x *runtime.View) goja.Value {
 
 // Get implements goja.DynamicObject.
 func (o *viewObject) Get(key string) goja.Value {
+	if o.many != nil {
+		if val, ok := o.many[key]; ok {
+			return val
+		}
+	}
 	for i := range o.memo {
 		if o.memo[i].key == key {
 			return o.memo[i].val
@@ -41,9 +47,17 @@ func (o *viewObject) Get(key string) goja.Value {
 		return nil
 	}
 	val := o.v.toJS(x)
-	if _, isObject := val.(*goja.Object); isObject || len(o.memo) < 16 {
-		o.memo = append(o.memo, member{key, val})
+	if len(o.memo) == 16 {
+		if o.many == nil {
+			o.many = map[string]goja.Value{}
+		}
+		o.many[key] = val
+		return val
 	}
+	if o.memo == nil {
+		o.memo = make([]member, 0, 4)
+	}
+	o.memo = append(o.memo, member{key, val})
 	return val
 }
 
