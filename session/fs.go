@@ -35,7 +35,7 @@ type File interface {
 	// Forget asks the system to drop its cached copy of a range, so that a later read comes from the disk. It may
 	// do nothing.
 	Forget(offset, length int64)
-	// TryLock takes the one lock on the file, without waiting. It fails with errLocked when another has it. The
+	// TryLock takes the one lock on the file, without waiting. It fails with ErrLocked when another has it. The
 	// lock ends with Unlock, with Close, or with the process.
 	TryLock() error
 	Unlock() error

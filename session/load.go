@@ -130,8 +130,12 @@ func load(id, path string, buf []byte, parse func([]byte, interner) (Record, err
 		next    int64      // the seq that must come
 		missing [][2]int64 // ranges of seqs that were skipped so far
 		pending []Problem  // lines that are not whole, with no whole one behind them so far
+		more    int        // of those, beyond what a report can hold
 	)
-	l.records = make([]Record, 0, bytes.Count(buf[pos:], []byte{'\n'}))
+	// No line of a record is shorter, so a file of nothing but newlines does not ask for all memory. Some room is left,
+	// or the first append would copy everything.
+	n := min(bytes.Count(buf[pos:], []byte{'\n'}), len(buf)/len(`{"type":"a","seq":0,"time":0,"data":0}`))
+	l.records = make([]Record, 0, n+n/16+64)
 	for pos < len(buf) {
 		n := bytes.IndexByte(buf[pos:], '\n')
 		if n < 0 {
@@ -141,28 +145,33 @@ func load(id, path string, buf []byte, parse func([]byte, interner) (Record, err
 		at := Problem{Line: line, Offset: int64(pos), Seq: -1}
 		line++
 		pos += n + 1
+		if len(pending) == maxProblems && !isJSON(text) { // there may be millions of these: no words about each
+			more++
+			continue
+		}
 		rec, err := parse(text, in)
 		if err != nil {
 			at.Message = err.Error()
 			l.remember()
 			pending = append(pending, at)
 			if !errors.Is(err, errNotWhole) {
-				pending = l.flush(pending)
+				pending, more = l.flush(pending, more)
 			}
 			continue
 		}
-		pending = l.flush(pending)
+		pending, more = l.flush(pending, more)
 		at.Seq = rec.Seq
 		if rec.Seq != next {
 			l.remember()
-			at.Message, missing = misplaced(rec.Seq, next, missing)
+			if len(rep.Problems) < maxProblems {
+				at.Message, missing = misplaced(rec.Seq, next, missing)
+			}
 			rep.problem(at)
 		}
 		if err := checkEnvelope(&rec); err != nil {
 			l.remember()
 			at.Message = err.Error()
-			rep.problem(at)
-			l.bad = append(l.bad, at)
+			l.badLine(at)
 			if rec.Seq >= next { // its number is used up even so
 				next = rec.Seq + 1
 			}
@@ -204,12 +213,20 @@ func (l *loaded) remember() {
 }
 
 // flush makes damage of lines that are not whole: a whole one was found behind them, so they are no torn tail.
-func (l *loaded) flush(pending []Problem) []Problem {
+func (l *loaded) flush(pending []Problem, more int) ([]Problem, int) {
 	for _, p := range pending {
-		l.report.problem(p)
+		l.badLine(p)
+	}
+	l.report.More += more
+	return pending[:0], 0
+}
+
+// badLine reports a line that cannot be read and keeps it in mind for a repair.
+func (l *loaded) badLine(p Problem) {
+	l.report.problem(p)
+	if len(l.bad) < maxProblems {
 		l.bad = append(l.bad, p)
 	}
-	return pending[:0]
 }
 
 // misplaced puts into words what a wrong number means, and keeps account of the numbers that are missing.

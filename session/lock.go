@@ -23,6 +23,9 @@ func (h *Holder) String() string {
 	if h.here() && h.PID == os.Getpid() {
 		return "this process, since " + since
 	}
+	if h.here() && processStopped(h.PID) {
+		return fmt.Sprintf("process %d on %s, which is stopped (`kill -CONT %d` lets it go on), since %s", h.PID, h.Host, h.PID, since)
+	}
 	return fmt.Sprintf("process %d on %s since %s", h.PID, h.Host, since)
 }
 

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build linux || darwin
 
 package session_test
 
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -220,8 +221,19 @@ func TestR107_StoppedProcessStaysTheHolder(t *testing.T) {
 	p := spawn(t, s, "a")
 	p.hear()
 	p.signal(unix.SIGSTOP)
+	var status unix.WaitStatus
+	for { // until it has stopped
+		if _, err := unix.Wait4(p.cmd.Process.Pid, &status, unix.WUNTRACED, nil); err == nil {
+			break
+		} else if err != unix.EINTR {
+			t.Fatal(err)
+		}
+	}
 	_, _, err := s.Open("a")
 	p.wantHeldBy(err)
+	if runtime.GOOS == "linux" && !strings.Contains(err.Error(), "kill -CONT") {
+		t.Error(err)
+	}
 
 	// The way on is a fork, which has its own turns.
 	f, err := s.ForkFrom("a", session.Last, "b")

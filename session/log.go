@@ -206,13 +206,16 @@ func encode(rec *Record) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := len(rec.Type) + len(data) + 21*len(rec.SourceEventSeqs) + 160
-	if room > 512 {
-		room = len(rec.Type) + len(data) + 8*len(rec.SourceEventSeqs) + 160 // seqs are short; append grows the rest
+	room := 64 + len(rec.Type) + len(data) // close, since the line lives as long as the record; append grows the rest
+	if rec.Ignorable {
+		room += 20
+	}
+	if rec.SurfaceOp != nil {
+		room += 64 + 8*len(rec.SourceEventSeqs)
 	}
 	line, start, end := appendRecord(make([]byte, 0, room), rec, data)
 	line = append(line, '\n')
-	if rec.Data = line[start:end:end]; cap(line) > 2*len(data)+256 {
+	if rec.Data = line[start:end:end]; cap(line) > 2*len(data)+128 {
 		rec.Data = bytes.Clone(rec.Data) // not to keep the rest of the line for as long as the record
 	}
 	return line, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -325,6 +326,50 @@ func TestCheckNamesEachDamagedLine(t *testing.T) {
 	s, _ = session.OpenStore(s.Dir(), session.Options{Validator: newTurns})
 	if rep, err = s.Check("c"); err != nil || rep.Closers != 2 || rep.Damaged() {
 		t.Errorf("%+v %v", rep, err)
+	}
+}
+
+// However bad a file is, taking it apart is linear in its size and needs memory in proportion.
+func TestLoadIsLinear(t *testing.T) {
+	var gaps, orphans strings.Builder
+	for i := range 30_000 {
+		gaps.WriteString(row("note", 2*i, "1"))
+	}
+	for i := range 30_000 {
+		gaps.WriteString(row("note", 59_999-2*i, "1"))
+		orphans.WriteString(row("note", 1_000_000_000*(i+1), "1"))
+	}
+	for name, text := range map[string]string{
+		"newlines":         head("a") + strings.Repeat("\n", 4<<20),
+		"newlines, record": head("a") + strings.Repeat("\n", 4<<20) + row("note", 0, "1"),
+		"all interleaved":  head("a") + gaps.String(),
+		"far off":          head("a") + orphans.String(),
+		"no newline":       head("a") + strings.Repeat("[", 4<<20),
+		"one long string":  head("a") + row("note", 0, `"`+strings.Repeat("\\\\", 2<<20)+`"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, session.Options{NoSync: true})
+			put(t, s, "a", text)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			rep, err := s.Check("a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			if got, limit := after.TotalAlloc-before.TotalAlloc, uint64(80*len(text)+(1<<20)); got > limit {
+				t.Errorf("%d bytes allocated for %d", got, len(text))
+			}
+			if len(rep.Problems) > 1000 {
+				t.Errorf("%d problems", len(rep.Problems))
+			}
+			if m, err := s.Repair("a", ""); err != nil {
+				t.Error(err)
+			} else if m.ID != "" {
+				l, _ := reopen(t, s, m.ID)
+				closeLog(t, l)
+			}
+		})
 	}
 }
 

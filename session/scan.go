@@ -22,14 +22,16 @@ func checkJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		return errors.New("it is not UTF-8")
 	}
-	end := skipValue(b, 0)
-	if end >= 0 {
-		end = skipSpace(b, end)
-	}
-	if end != len(b) {
+	if !isJSON(b) {
 		return fmt.Errorf("it is not valid JSON: %.60q", b)
 	}
 	return nil
+}
+
+// isJSON reports whether b is one JSON value, as far as bytes below 0x80 tell.
+func isJSON(b []byte) bool {
+	end := skipValue(b, 0)
+	return end >= 0 && skipSpace(b, end) == len(b)
 }
 
 func skipSpace(b []byte, i int) int {

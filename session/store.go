@@ -71,30 +71,30 @@ func (s *Store) create(h Header, records []Record, v Validator, seeded bool) (*L
 	if err := CheckID(h.ID); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(h)
-	if err != nil {
-		return nil, fmt.Errorf("session %s: header: %w", h.ID, err)
-	}
-	log := &Log{store: s, opt: s.opt, header: h, path: s.logPath(h.ID), validator: v, firstLive: len(records)}
-	var all []Record
+	log := &Log{store: s, opt: s.opt, header: h, validator: v, firstLive: len(records)}
 	if seeded {
-		seed, err := log.withEndSeed(records)
-		if err != nil {
+		var err error
+		if log.records, err = log.withEndSeed(records); err != nil {
 			return nil, err
 		}
-		all = seed
 	}
-	f, size, err := s.writeNew(h.ID, log.path, append(text, '\n'), all)
-	if fresh && errors.Is(err, Exists) { // the same four random letters in the same millisecond
-		h.ID = ""
-		return s.create(h, records, v, seeded)
+	for {
+		text, err := json.Marshal(log.header)
+		if err != nil {
+			return nil, fmt.Errorf("session %s: header: %w", log.ID(), err)
+		}
+		log.path = s.logPath(log.ID())
+		log.file, log.size, err = s.writeNew(log.ID(), log.path, append(text, '\n'), log.records)
+		if fresh && errors.Is(err, Exists) { // the same four random letters in the same millisecond
+			log.header.ID = NewID(s.opt.Now())
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("session %s: %w", log.ID(), err)
+		}
+		log.sync.durable = place{bytes: log.size, records: len(log.records)}
+		return log, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("session %s: %w", h.ID, err)
-	}
-	log.file, log.records, log.size = f, all, size
-	log.sync.durable = place{bytes: size, records: len(all)}
-	return log, nil
 }
 
 // withEndSeed returns the records with session/end-seed behind them, unless they end with one (B197).
