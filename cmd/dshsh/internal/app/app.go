@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -124,6 +125,7 @@ func newRoot(e *Env) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runPrompt(cmd.Context(), e, f) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
 	})
@@ -206,14 +208,17 @@ func (f *flags) workDir(e *Env) (string, error) {
 		}
 	}
 	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return "", usage(fmt.Errorf("--cwd: %w", err))
+	if err == nil {
+		var fi os.FileInfo
+		if fi, err = os.Stat(real); err == nil && fi.IsDir() {
+			return real, nil
+		}
 	}
-	if fi, err := os.Stat(real); err != nil || !fi.IsDir() {
-		return "", usage(fmt.Errorf("--cwd: %s is not a folder", dir))
+	if f.cwd != "" && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		return "", usage(fmt.Errorf("--cwd: there is no folder %s", dir))
 	}
-	return real, nil
+	return "", fmt.Errorf("the working folder: %w", err)
 }
 
 // interrupts are the signals that cancel what runs.
-var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM}
+var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}

@@ -132,6 +132,7 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 	}
 	if len(rep.Failures) > 0 {
 		for _, fail := range rep.Failures {
+			fail.Denies = false // nothing is asked, so nothing is denied
 			o.say(render.Visible(fail.String()))
 		}
 		return &exitCode{exitScript, errors.New("a script did not load, so nothing was asked; --safe runs without scripts")}

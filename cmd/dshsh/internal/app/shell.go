@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -64,7 +66,7 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	}
 	mode, err := policy.ParseMode(f.approve)
 	if err != nil {
-		return nil, usage(fmt.Errorf("--approve: %w", err))
+		return nil, usage(fmt.Errorf("--%w", err))
 	}
 	if s.store, err = openStore(e, s.cfg); err != nil {
 		return nil, err
@@ -172,10 +174,14 @@ func (s *sh) start(ctx context.Context) (reload.Report, error) {
 			{Layer: runtime.LayerProject, Dir: s.projectScripts()},
 		}
 		for _, f := range s.f.scripts {
-			if !filepath.IsAbs(f) {
-				f = filepath.Join(s.e.Dir, f)
+			path := f
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(s.e.Dir, path)
 			}
-			cfg.Files = append(cfg.Files, f)
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				return reload.Report{}, usage(fmt.Errorf("--script: there is no file %s", f))
+			}
+			cfg.Files = append(cfg.Files, path)
 		}
 		if len(s.f.policies) > 0 {
 			only, err := scripts.Find(s.f.policies)
@@ -304,6 +310,9 @@ func (s *sh) session() (loop.Agent, *session.Report, error) {
 		return a, nil, err
 	case s.f.cont:
 		info, err := s.store.Newest(s.dir)
+		if errors.Is(err, session.NotFound) {
+			return nil, nil, errors.New("there is no session of this folder to go on with; `dshsh session list -a` shows those of all folders")
+		}
 		if err != nil {
 			return nil, nil, err
 		}
