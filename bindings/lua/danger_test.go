@@ -115,7 +115,7 @@ func danger(name string) int {
 
 func runDanger(body, want string) error {
 	e := lua.Engine()
-	limits := runtime.Limits{Sync: 1500}
+	limits := runtime.Limits{Sync: 300}
 	if want != "" && want != "-" {
 		limits.Sync = 40_000 // it must end by itself, on a busy machine too
 	}

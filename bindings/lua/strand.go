@@ -187,7 +187,9 @@ func (vm *VM) openCoroutines() {
 // goes on running there although control has gone to the resumer.
 type coContext struct {
 	*vmContext
-	co *glua.LState
+	co     *glua.LState
+	broken bool // it has yielded where it cannot
+	tail   bool // it has yielded in a tail call of its body: what comes back ends it
 }
 
 var errYield = errors.New("attempt to yield across a metamethod or iterator")
@@ -201,17 +203,35 @@ func (c *coContext) Done() <-chan struct{} {
 
 func (c *coContext) Err() error {
 	if c.co.Parent == nil && !c.vm.killed() {
-		c.co.Dead = true
+		c.co.Dead, c.broken = true, true
 		return errYield
 	}
 	return c.vmContext.Err()
 }
 
 func (vm *VM) coNew(fn *glua.LFunction) *glua.LState {
+	if fn.IsG {
+		fn = vm.trampoline(fn)
+	}
 	co := vm.newThread(128, false)
-	co.SetContext(&coContext{vm.ctx, co})
+	co.SetContext(&coContext{vmContext: vm.ctx, co: co})
 	co.Push(fn) // where the first resume finds it
 	return co
+}
+
+// trampoline calls a Go function from Lua: as the body of a coroutine gopher-lua would
+// lose its results.
+func (vm *VM) trampoline(fn *glua.LFunction) *glua.LFunction {
+	proto, err := vm.program.engine.compile("[coroutine]", []byte("local f = ... return function(...) return f(...) end"))
+	if err != nil {
+		panic(err)
+	}
+	vm.base.Push(vm.base.NewFunctionFromProto(proto))
+	vm.base.Push(fn)
+	vm.base.Call(1, 1)
+	f := vm.base.Get(-1).(*glua.LFunction)
+	vm.base.Pop(1)
+	return f
 }
 
 func (vm *VM) coCreate(L *glua.LState) int {
@@ -257,20 +277,25 @@ func (vm *VM) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 		}
 		return nil, vm.plain(L, "cannot resume a coroutine that another hook is inside of")
 	}
-	if vm.cur.depth >= maxStrands {
-		return nil, errTooDeep
-	}
-	s := &strand{L: co, up: vm.cur, depth: vm.cur.depth + 1, co: true}
 	var args []glua.LValue
 	for i, n := from, L.GetTop(); i <= n; i++ {
 		args = append(args, L.Get(i))
 	}
+	ctx := co.Context().(*coContext)
+	if ctx.tail { // gopher-lua has no frame left that could return it
+		co.Dead = true
+		return args, nil
+	}
+	if vm.cur.depth >= maxStrands {
+		return nil, errTooDeep
+	}
+	s := &strand{L: co, up: vm.cur, depth: vm.cur.depth + 1, co: true}
 	var fn *glua.LFunction
 	if _, started := co.GetStack(0); !started {
 		fn, _ = co.Get(1).(*glua.LFunction)
 	}
 	vm.cur = s
-	state, err, results := L.Resume(co, fn, args...)
+	state, err, results := vm.enterCoroutine(L, co, fn, args)
 	vm.cur = s.up
 	vm.base.G.CurrentThread = s.up.L
 	if state == glua.ResumeError {
@@ -283,7 +308,19 @@ func (vm *VM) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 		}
 		return nil, err
 	}
+	ctx.tail = state == glua.ResumeOK && !co.Dead
 	return results, nil
+}
+
+// enterCoroutine is LState.Resume, with an error for a yield that gopher-lua could not
+// carry out: that unwinds the resumer as well, with its message lost.
+func (vm *VM) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua.LValue) (state glua.ResumeState, err error, results []glua.LValue) {
+	defer func() {
+		if co.Context().(*coContext).broken && recover() != nil {
+			state, err, results = glua.ResumeError, errYield, nil
+		}
+	}()
+	return L.Resume(co, fn, args...)
 }
 
 // plain is an error as Lua's own functions raise it: a string that begins with the place.
