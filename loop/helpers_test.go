@@ -89,3 +89,20 @@ func (f *slowFile) Sync() error {
 	}
 	return f.File.Sync()
 }
+
+// reopen makes w's agent go on with the records of another world's.
+func (w *world) reopen(from *world) {
+	w.t.Helper()
+	log, _, err := session.MemoryFrom(from.a.Session().Header(), from.records(), session.Options{Validator: loop.NewValidator})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.do(func() {
+		if w.a, err = w.h.Adopt(log, loop.CreateOptions{Options: loop.Options{Provider: w.model.Name(), Model: "m"}}); err != nil {
+			w.t.Error(err)
+		}
+	})
+	if w.a == nil {
+		w.t.FailNow()
+	}
+}

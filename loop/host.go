@@ -46,6 +46,9 @@ type Config struct {
 	Contexts []ContextProvider
 	// Variables are what {{name}} in a section stands for, besides provider and model.
 	Variables map[string]string
+	// ToolOrder is the order in which the model is told of tools, "*" standing for those
+	// that it does not name; nil is by name.
+	ToolOrder []string
 	// Members are further members of scripts' ctx.
 	Members []*runtime.Member
 	// Notices are told, on the thread, what a person should see and no record says.

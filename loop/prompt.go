@@ -35,8 +35,45 @@ func (a *agent) assemble(act *activity) (Assembly, error) {
 	for k, v := range a.h.cfg.Variables {
 		asm.Variables[k] = v
 	}
-	return AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
+	asm, err := AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
 		func(p AssemblePayload) (Assembly, error) { return p.Assembly, nil })
+	if err != nil {
+		return asm, err
+	}
+	asm.Tools, err = orderTools(asm.Tools, a.h.cfg.ToolOrder)
+	return asm, err
+}
+
+// restOfTools stands, in a configured order, for the tools that it does not name.
+const restOfTools = "*"
+
+// orderTools lists the tools by name, or as configured. A name in the order that is no
+// tool is an error: a typo would silently move nothing.
+func orderTools(tools []model.ToolSpec, order []string) ([]model.ToolSpec, error) {
+	tools = slices.Clone(tools)
+	sort.SliceStable(tools, func(i, j int) bool { return tools[i].Name < tools[j].Name })
+	if len(order) == 0 {
+		return tools, nil
+	}
+	rank, rest := map[string]int{}, len(order)
+	for i, name := range order {
+		if name == restOfTools {
+			rest = i
+			continue
+		}
+		if !slices.ContainsFunc(tools, func(t model.ToolSpec) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("the order of tools names %q, which is no tool", name)
+		}
+		rank[name] = i
+	}
+	at := func(name string) int {
+		if r, ok := rank[name]; ok {
+			return r
+		}
+		return rest
+	}
+	sort.SliceStable(tools, func(i, j int) bool { return at(tools[i].Name) < at(tools[j].Name) })
+	return tools, nil
 }
 
 // PromptPlugin is the plugin that runtime context messages name as their source.
@@ -67,7 +104,7 @@ func (a *agent) contextMessage(contexts []model.Section) *model.Message {
 	return &m
 }
 
-// toolSpecs lists the tools that the model is told of, by name.
+// toolSpecs lists the tools that there are for the agent, in no order.
 func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
 	byName := map[string]model.ToolSpec{}
 	for _, r := range gen.Offers(offerTool, a) {
@@ -83,7 +120,6 @@ func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
 	for _, s := range byName {
 		out = append(out, s)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }
 
