@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"dshsh/runtime"
 )
@@ -149,7 +150,7 @@ func (m *Manager) commit(a *attempt, batch []*change, again bool) {
 	for _, c := range batch {
 		s := c.s
 		if c.verdict != Take {
-			cand := c.candidate()
+			cand := m.candidate(c)
 			cand.Asked = true
 			m.putOff(a, c, cand, c.verdict)
 			continue
@@ -180,7 +181,7 @@ func (m *Manager) told(a *attempt, before []member) {
 		return
 	}
 	r.New = m.gen
-	r.Duration = m.c.Now().Sub(a.began)
+	r.Duration = time.Since(a.began)
 	if a.trigger != TriggerStart && a.trigger != TriggerRollback {
 		m.history = append(m.history, before)
 		m.history = m.history[max(0, len(m.history)-keptGenerations):]

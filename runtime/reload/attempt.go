@@ -59,7 +59,7 @@ func (m *Manager) attempt(ctx context.Context, a *attempt) (Report, error) {
 }
 
 func (a *attempt) begin(m *Manager) {
-	a.began = m.c.Now()
+	a.began = time.Now()
 	a.report = Report{Trigger: a.trigger, Old: m.gen, New: m.gen}
 }
 
@@ -69,14 +69,18 @@ func (m *Manager) notices(a *attempt, lines ...string) {
 
 // noteBroken tells of folders that cannot be read, once.
 func (m *Manager) noteBroken(a *attempt, v *view) {
+	if lines := v.brokenLines(); !slices.Equal(lines, m.brokenSaid) {
+		m.brokenSaid = lines
+		m.notices(a, lines...)
+	}
+}
+
+func (v *view) brokenLines() []string {
 	var lines []string
 	for _, err := range v.broken {
 		lines = append(lines, err.Error())
 	}
-	if !slices.Equal(lines, m.brokenSaid) {
-		m.brokenSaid = lines
-		m.notices(a, lines...)
-	}
+	return lines
 }
 
 // diff says what is to be tried: what has changed since the last attempt with those that
@@ -231,7 +235,7 @@ func (m *Manager) differs(v *view, now time.Time) bool {
 			return true
 		}
 	}
-	return false
+	return !slices.Equal(v.brokenLines(), m.brokenSaid)
 }
 
 // try takes a set of changes through gate, compiler and VM, and brings all of it into
@@ -273,7 +277,7 @@ func (m *Manager) gate(ctx context.Context, a *attempt, batch []*change) ([]*cha
 	for _, c := range batch {
 		if c.s.layer == runtime.LayerProject && !c.approved && m.c.Gate != nil {
 			asked = append(asked, c)
-			cands = append(cands, c.candidate())
+			cands = append(cands, m.candidate(c))
 		}
 	}
 	if len(asked) == 0 {

@@ -386,6 +386,20 @@ func TestOnAsksOnlyAboutWhatIsNew(t *testing.T) {
 	r.says("b")
 }
 
+// The clock that Since goes by need not be the real one.
+func TestSinceGoesByTheGivenClock(t *testing.T) {
+	r, g := newGated(t)
+	long := time.Now().Add(-1000 * time.Hour)
+	r.c.Now = func() time.Time { return long }
+	r.write("a.js", "say a")
+	r.start()
+	r.write("a.js", "say b")
+	r.says("b")
+	if d := long.Sub(g.last().Since); d < 0 || d > time.Minute {
+		t.Errorf("since %v before its now", d)
+	}
+}
+
 // A removal is believed late, but the gate is told when it came.
 func TestSinceOfARemoval(t *testing.T) {
 	r, g := newGated(t)

@@ -89,7 +89,8 @@ type Config struct {
 	// included, in order. Off the thread.
 	Notify func(Report)
 
-	// Now is the clock; nil = time.Now.
+	// Now is the clock of Candidate.Since; nil = time.Now. What is waited for goes by the
+	// real one.
 	Now func() time.Time
 	// Settle is how long files must be quiet before they are looked at (40 ms), SettleMax
 	// how long noise can put that off (300 ms).
@@ -154,7 +155,7 @@ type Manager struct {
 	watch    *watch
 	lingers  time.Time // when a doubt is to be looked at again; zero = none
 	polls    time.Time // when to look without being told to
-	reopens  time.Time // when to try again to watch
+	reopens  time.Time // when to try again to watch, if that does not work
 	lastLook time.Time // when the last look began that left nothing open
 	said     string    // the last notice about watching
 	gen      int       // the number of the newest generation
@@ -190,7 +191,7 @@ func (m *Manager) Start(ctx context.Context) (Report, error) {
 		return Report{}, fmt.Errorf("starting scripts: %w", err)
 	}
 	m.running = true
-	m.watch = newWatch(m.c.open, m.counts, m.c.Now)
+	m.watch = newWatch(m.c.open, m.counts)
 	go m.run()
 	var r Report
 	err := m.enter(ctx, func(ctx context.Context) (err error) {
@@ -279,7 +280,7 @@ func (m *Manager) run() {
 		if next.IsZero() {
 			timer.Reset(time.Hour)
 		} else {
-			timer.Reset(next.Sub(m.c.Now()))
+			timer.Reset(time.Until(next))
 		}
 		select {
 		case <-m.ctx.Done():
@@ -297,7 +298,7 @@ func (m *Manager) run() {
 
 // wake does what is due.
 func (m *Manager) wake() {
-	now := m.c.Now()
+	now := time.Now()
 	past := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	switch {
 	case past(m.watch.pending().due(m.c.Settle, m.c.SettleMax)), past(m.lingers):
@@ -312,7 +313,8 @@ func (m *Manager) wake() {
 // poll looks without being told to, because watching may miss something or not work at
 // all. What it finds is waited out like what is reported.
 func (m *Manager) poll() {
-	now := m.c.Now()
+	defer m.schedulePoll()
+	now := time.Now()
 	if m.watch.w == nil && now.After(m.reopens) {
 		m.watch.start(m.c.open)
 		m.reopens = now.Add(30 * time.Second)
@@ -326,7 +328,6 @@ func (m *Manager) poll() {
 	} else {
 		m.lastLook = now
 	}
-	m.schedulePoll()
 }
 
 func (m *Manager) schedulePoll() {
@@ -334,7 +335,7 @@ func (m *Manager) schedulePoll() {
 	if m.watch.why != nil {
 		every = m.c.PollAlone
 	}
-	m.polls = m.c.Now().Add(every)
+	m.polls = time.Now().Add(every)
 }
 
 // watchNotice is a line when watching has begun to work or ceased to, else "".

@@ -234,8 +234,11 @@ func (c *change) files() []FileChange {
 	return out
 }
 
-func (c *change) candidate() Candidate {
-	cand := Candidate{ID: c.s.id, File: c.s.file, Path: c.s.path, Layer: c.s.layer, Kind: c.kind, Since: c.since, Files: c.files()}
+func (m *Manager) candidate(c *change) Candidate {
+	cand := Candidate{ID: c.s.id, File: c.s.file, Path: c.s.path, Layer: c.s.layer, Kind: c.kind, Files: c.files()}
+	if !c.since.IsZero() {
+		cand.Since = m.c.Now().Add(-time.Since(c.since))
+	}
 	if c.snap != nil {
 		cand.Hash = c.snap.hashAll()
 	}

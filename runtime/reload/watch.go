@@ -19,7 +19,6 @@ type watch struct {
 	w      *fsnotify.Watcher      // nil: polling
 	why    error                  // why there is no watching, or none of some folders
 	dirs   map[string]os.FileInfo // watched, with what they were then
-	now    func() time.Time
 	counts func(name string) bool
 	wg     sync.WaitGroup
 	poke   chan struct{} // capacity 1: there is something to wait out
@@ -37,8 +36,8 @@ type wanted struct {
 	any     map[string]bool // folders in which everything is wanted that is no leftover
 }
 
-func newWatch(open func() (*fsnotify.Watcher, error), counts func(string) bool, now func() time.Time) *watch {
-	x := &watch{counts: counts, now: now, dirs: map[string]os.FileInfo{}, poke: make(chan struct{}, 1), seen: map[string]window{}}
+func newWatch(open func() (*fsnotify.Watcher, error), counts func(string) bool) *watch {
+	x := &watch{counts: counts, dirs: map[string]os.FileInfo{}, poke: make(chan struct{}, 1), seen: map[string]window{}}
 	x.start(open)
 	return x
 }
@@ -108,7 +107,7 @@ func (x *watch) event(path string) {
 // note takes a change into the burst; path "" stands for a change of nobody knows what.
 // Any goroutine.
 func (x *watch) note(path string) {
-	now := x.now()
+	now := time.Now()
 	x.mu.Lock()
 	x.burst.note(now)
 	if path != "" {

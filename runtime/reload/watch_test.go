@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -321,24 +322,20 @@ func TestReloadByHandWhereWatchingFails(t *testing.T) {
 
 func TestWatchesAgainWhenItCan(t *testing.T) {
 	r := newRig(t)
-	var mu sync.Mutex
-	broken := true
-	now := time.Now()
-	r.c.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	var broken atomic.Bool
+	broken.Store(true)
 	r.c.open = func() (*fsnotify.Watcher, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if broken {
+		if broken.Load() {
 			return nil, syscall.EMFILE
 		}
 		return fsnotify.NewWatcher()
 	}
 	r.start()
-	poll := func() { r.ok(r.m.enter(t.Context(), func(context.Context) error { r.m.poll(); return nil })) }
+	poll := func() {
+		r.ok(r.m.enter(t.Context(), func(context.Context) error { r.m.reopens = time.Time{}; r.m.poll(); return nil }))
+	}
 	poll()
-	mu.Lock()
-	broken, now = false, now.Add(31*time.Second)
-	mu.Unlock()
+	broken.Store(false)
 	poll()
 	r.saw("it watches again", func(rep Report) bool {
 		return rep.Trigger == TriggerWatch && strings.Contains(rep.String(), "reported again")
@@ -368,6 +365,7 @@ func TestUnreadable(t *testing.T) {
 		return
 	}
 	r := newRig(t)
+	r.c.Poll = 50 * time.Millisecond // a change of mode is not reported
 	r.write("a.js", "say a")
 	r.start()
 	r.ok(os.Chmod(r.path("a.js"), 0))
@@ -383,7 +381,16 @@ func TestUnreadable(t *testing.T) {
 
 // A folder that cannot be read keeps its scripts: here it is a loop of links.
 func TestUnreadableFolder(t *testing.T) {
-	r := newRig(t)
+	t.Run("watched", func(t *testing.T) { testUnreadableFolder(t, newRig(t)) })
+	t.Run("polled", func(t *testing.T) {
+		r := newRig(t)
+		r.c.PollAlone = 20 * time.Millisecond
+		r.c.open = func() (*fsnotify.Watcher, error) { return nil, os.ErrPermission }
+		testUnreadableFolder(t, r)
+	})
+}
+
+func testUnreadableFolder(t *testing.T, r *rig) {
 	r.write("a.js", "say a")
 	user := filepath.Join(r.top, "user")
 	r.mkdir(user)
@@ -392,7 +399,7 @@ func TestUnreadableFolder(t *testing.T) {
 	r.start()
 	r.ok(os.Rename(user, user+".old"))
 	r.ok(os.Symlink("user", user))
-	r.saw("it is told", func(rep Report) bool { return len(rep.Notices) == 1 })
+	r.saw("it is told", func(rep Report) bool { return strings.Contains(rep.String(), "too many") })
 	r.write("a.js", "say b")
 	r.says("u b")
 	r.ok(os.Remove(user))
