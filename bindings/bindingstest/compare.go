@@ -63,6 +63,16 @@ func (b *bench) add(section, line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.got[section] = append(b.got[section], line)
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (b *bench) count(section string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.got[section])
 }
 
 // slot reserves the next line of answers.

@@ -29,6 +29,7 @@
 //	& EVENT JSON   fires without waiting for the end
 //	join           waits for all such
 //	wait           waits for one call of ctx.test.done()
+//	failures N     waits until so many lines of failures have come
 //	unload         ends all scripts
 //
 // An error must be blamed on the line that ends in //! "REGEXP" (--! in Lua): some

@@ -177,13 +177,15 @@ type bench struct {
 	stop   context.CancelCauseFunc
 	done   chan struct{} // one item per ctx.test.done()
 
+	changed chan struct{} // capacity 1: something was added to got
+
 	mu   sync.Mutex // guards got and errs
 	got  map[string][]string
 	errs []*runtime.ScriptError
 }
 
 func newBench(t *testing.T, e runtime.Engine, c *testCase) *bench {
-	b := &bench{t: t, c: c, engine: e, toy: &Toy{Name: "toy1"}, heavy: &Heavy{}, done: make(chan struct{}, 100), got: map[string][]string{}}
+	b := &bench{t: t, c: c, engine: e, toy: &Toy{Name: "toy1"}, heavy: &Heavy{}, done: make(chan struct{}, 100), changed: make(chan struct{}, 1), got: map[string][]string{}}
 	b.host = runtime.NewHost(runtime.HostConfig{
 		Events: Catalogue(), Engines: []runtime.Engine{e}, Limits: c.limits, Observer: (*observer)(b),
 		Members: []*runtime.Member{{Name: "test", Load: true, Doc: "What cases need.",
@@ -247,6 +249,10 @@ func (b *bench) run() {
 			b.do(func() { b.host.Activate(nil) })
 			continue
 		}
+		if n, ok := strings.CutPrefix(line, "failures "); ok {
+			b.waitFailures(n)
+			continue
+		}
 		slot := b.slot()
 		if rest, ok := strings.CutPrefix(line, "& "); ok {
 			wg.Add(1)
@@ -264,6 +270,21 @@ func (b *bench) run() {
 	}
 	wg.Wait()
 	b.do(func() { b.host.Activate(nil) })
+}
+
+func (b *bench) waitFailures(text string) {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.t.Fatalf("fire: failures %s: %v", text, err)
+	}
+	late := time.After(20 * time.Second)
+	for b.count("failures") < n {
+		select {
+		case <-b.changed:
+		case <-late:
+			b.t.Fatalf("not %d failures; so far: %q", n, b.got)
+		}
+	}
 }
 
 func (b *bench) do(fn func()) {

@@ -302,8 +302,7 @@ func (v *vm) start(fn func() (runtime.Value, error)) goja.Value {
 		val, err = fn()
 		ended = true
 		if left {
-			// Nothing is lost when the VM is gone: nobody is there to hear it.
-			_ = v.enter(c, settle)
+			v.resume(c, settle)
 		}
 	})
 	left = true
@@ -336,6 +335,9 @@ func (v *vm) looked(p *goja.Promise) {
 }
 
 func (v *vm) reportLoose() {
+	if v.closed {
+		v.loose = nil
+	}
 	loose := v.loose
 	v.loose = nil
 	for _, p := range loose {

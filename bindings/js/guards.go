@@ -20,7 +20,7 @@ const (
 	maxText    = 1 << 26 // UTF-16 units of a text made by repeat, padStart, padEnd, join
 	maxItems   = 1 << 22 // items that a native loop may go over or make
 	maxBytes   = 1 << 26 // of an ArrayBuffer
-	maxArgs    = 1 << 16 // of apply
+	maxArgs    = 1 << 17 // of apply
 	maxBits    = 1 << 20 // of BigInt.asIntN
 	maxNesting = 2000    // of JSON, patterns and source
 	maxSource  = 8 << 20 // bytes of one script file
@@ -158,10 +158,13 @@ func itemsOfThis(this goja.Value, _ []goja.Value) string {
 }
 
 func itemsOfArg(_ goja.Value, args []goja.Value) string {
-	if len(args) > 0 {
-		return itemsOfThis(args[0], nil)
+	if len(args) == 0 {
+		return ""
 	}
-	return ""
+	if s, ok := args[0].(goja.String); ok && s.Length() > maxItems {
+		return tooMany(float64(s.Length()))
+	}
+	return itemsOfThis(args[0], nil)
 }
 
 func (v *vm) installGuards(need guardSet) {
@@ -201,6 +204,12 @@ func (v *vm) guardStrings() {
 		}
 		return ""
 	}
+	v.guard(proto, "split", func(this goja.Value, args []goja.Value) string {
+		if n := textLength(this); n > maxItems && len(args) > 0 && textLength(args[0]) == 0 {
+			return tooMany(n)
+		}
+		return ""
+	})
 	v.guard(proto, "padStart", pad)
 	v.guard(proto, "padEnd", pad)
 }
@@ -211,10 +220,12 @@ func (v *vm) guardArrays() {
 	for _, name := range []string{
 		"fill", "forEach", "map", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight",
 		"indexOf", "lastIndexOf", "includes", "reverse", "sort", "slice", "splice", "copyWithin", "shift", "unshift", "flatMap",
-		"toReversed", "toSorted", "toSpliced", "with",
+		"toReversed", "toSorted", "toSpliced", "with", "keys", "entries", "values",
 	} {
 		v.guard(proto, name, itemsOfThis)
 	}
+	// What spreads and destructures a list asks here.
+	_ = proto.DefineDataPropertySymbol(goja.SymIterator, proto.Get("values"), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
 	v.guard(proto, "concat", func(this goja.Value, args []goja.Value) string {
 		n := lengthOf(this)
 		for _, a := range args {
@@ -250,7 +261,9 @@ func (v *vm) guardArrays() {
 }
 
 func (v *vm) guardJSON() {
-	v.guard(v.rt.Get("JSON").(*goja.Object), "parse", func(_ goja.Value, args []goja.Value) string {
+	json := v.rt.Get("JSON").(*goja.Object)
+	v.guard(json, "stringify", itemsOfArg)
+	v.guard(json, "parse", func(_ goja.Value, args []goja.Value) string {
 		if len(args) == 0 {
 			return ""
 		}

@@ -125,6 +125,7 @@ func (p *program) resolve(dir, name string) (string, error) {
 	for _, path := range []string{base, base + ".js", base + ".cjs", base + ".json", filepath.Join(base, "index.js")} {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
+			p.noteMissing(path)
 			continue
 		}
 		if st, err := os.Stat(real); err != nil || !st.Mode().IsRegular() {
@@ -136,6 +137,17 @@ func (p *program) resolve(dir, name string) (string, error) {
 		return real, nil
 	}
 	return "", fmt.Errorf("require: cannot find %q in %s", name, filepath.ToSlash(filepath.Join(filepath.Base(p.src.Dir), dir)))
+}
+
+// noteMissing asks for a file that is not there, which notes it: its appearing is a
+// change of the script.
+func (p *program) noteMissing(path string) {
+	if filepath.Ext(path) == "" {
+		return
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil && within(p.src.Dir, dir) {
+		_, _ = p.src.Read(filepath.Join(dir, filepath.Base(path)))
+	}
 }
 
 func within(dir, path string) bool {

@@ -50,9 +50,11 @@ type vm struct {
 	interruptFn, clearFn func()
 }
 
-// wound is an interrupt or a stack overflow that has yet to be dealt with.
+// wound is an interrupt, a stack overflow or a panic of Go that has gone through goja and
+// has yet to be dealt with.
 type wound struct {
-	guilty *call
+	guilty *call // who is to be told, or nil
+	told   bool  // the caller of the entry has been
 	err    error
 }
 
@@ -130,7 +132,7 @@ func (v *vm) Close() {
 		c.late = nil // an observer that is cut off by the end of its script has not failed
 	}
 	v.failPending(runtime.ErrUnloaded)
-	v.timers, v.after, v.loose = nil, nil, nil
+	v.timers, v.loose = nil, nil
 }
 
 // enter runs fn, which calls into the Runtime, as one stay in the VM on account of c (nil
@@ -143,23 +145,41 @@ func (v *vm) enter(c *call, fn func() error) error {
 	case v.dead:
 		return runtime.ErrLost
 	}
+	return v.stay(c, true, fn)
+}
+
+// resume is enter for what nobody waits for: the settling of a promise. Its failure is
+// told to the call that goes on, or reported.
+func (v *vm) resume(c *call, fn func() error) {
+	if v.closed || v.dead {
+		return // nobody is there to hear it
+	}
+	if err := v.stay(c, false, fn); err != nil && !errors.Is(err, runtime.ErrLost) && !errors.Is(err, runtime.ErrDeadline) {
+		v.report("script", err)
+	}
+}
+
+func (v *vm) stay(c *call, tell bool, fn func() error) error {
 	e := &runtime.Entry{VM: v, NoWait: true, Meter: v.in.NewMeter(v.interruptFn)}
 	v.th.Enter(e)
 	v.depth++
 	curs := len(v.curs)
 	v.push(c)
 	err := v.protect(fn)
-	if !isFatal(err) {
+	var panicked *runtime.PanicError
+	fatal := isFatal(err) || errors.As(err, &panicked)
+	if !fatal {
 		err = v.scriptError(err) // reads what was thrown, which may be script code
+		fatal = isFatal(err)
 	}
 	guilty := v.cur
 	v.curs = v.curs[:curs+1] // an interrupt skips the tracker's Exited
 	v.pop()
 	v.depth--
 	v.th.Exit(e, v.clearFn)
-	if isFatal(err) {
+	if fatal {
 		serr := v.scriptError(err)
-		v.wounds = append(v.wounds, wound{guilty, serr})
+		v.wounds = append(v.wounds, wound{guilty, tell && guilty == c, serr})
 		if v.depth > 0 {
 			// The stack below is in a state that goja did not foresee: it ends as well.
 			v.rt.Interrupt(runtime.ErrLost)
@@ -180,18 +200,19 @@ func (v *vm) outermost() {
 	if len(v.wounds) > 0 {
 		v.heal()
 	}
-	for len(v.after) > 0 || len(v.loose) > 0 && !v.loading {
-		if v.depth > 0 || v.closed {
-			return
-		}
-		after := v.after
-		v.after = nil
-		for _, fn := range after {
-			fn()
-		}
+	for v.depth == 0 && (len(v.after) > 0 || len(v.loose) > 0 && !v.loading && !v.closed) {
+		v.runAfter()
 		if !v.loading {
 			v.reportLoose()
 		}
+	}
+}
+
+func (v *vm) runAfter() {
+	after := v.after
+	v.after = nil
+	for _, fn := range after {
+		fn()
 	}
 }
 
@@ -202,14 +223,16 @@ func (v *vm) heal() {
 	w := v.wounds
 	v.wounds, v.loose = nil, nil
 	for _, x := range w {
-		if x.guilty != nil {
+		switch {
+		case x.told:
+		case x.guilty != nil && !x.guilty.over:
 			x.guilty.settle(v, nil, x.err)
-		} else if !v.loading {
-			err := x.err
-			v.after = append(v.after, func() { v.report("script", err) })
+		default:
+			v.after = append(v.after, func() { v.report("script", x.err) })
 		}
 	}
 	v.failPending(runtime.ErrLost)
+	v.runAfter()
 	if v.loading || v.closed || v.answers() {
 		return
 	}
@@ -246,9 +269,13 @@ func (v *vm) protect(fn func() error) (err error) {
 			err = p
 		case *goja.StackOverflowError:
 			err = p
-		case *goja.Object:
+		case goja.Value:
 			err = v.errorOfValue(p, nil)
 		default:
+			if e, ok := p.(error); ok && isFatal(e) {
+				err = e
+				return
+			}
 			err = &runtime.PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()

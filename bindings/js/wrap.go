@@ -42,6 +42,7 @@ func (o *viewObject) Get(key string) goja.Value {
 			return o.memo[i].val
 		}
 	}
+	defer o.v.guardNative()
 	x, ok := o.view.Get(key)
 	if !ok {
 		return nil
@@ -116,6 +117,7 @@ func (a *viewArray) Get(i int) goja.Value {
 	if i < 0 || i >= a.view.Len() {
 		return nil
 	}
+	defer a.v.guardNative()
 	if a.memo == nil {
 		a.memo = make([]goja.Value, a.view.Len())
 	}
