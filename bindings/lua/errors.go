@@ -108,6 +108,7 @@ func (vm *VM) errorIndex(L *glua.LState) int {
 type errorTrace struct {
 	value glua.LValue
 	stack []runtime.Position
+	text  string // gopher-lua's traceback, to be read when it is asked for: the end of stack
 }
 
 // note records the frames that a failed coroutine still has. gopher-lua has dropped the
@@ -123,12 +124,21 @@ func (vm *VM) note(obj glua.LValue, co *glua.LState) {
 			stack = append(stack, p)
 		}
 	}
-	if s, ok := obj.(glua.LString); ok {
+	before := vm.traceOf(obj)
+	if s, ok := obj.(glua.LString); ok && before == nil {
 		if p, _, ok := vm.cutPlace(string(s)); ok && !contains(stack, p) {
 			stack = append([]runtime.Position{p}, stack...)
 		}
 	}
-	vm.trace = &errorTrace{obj, append(vm.traceOf(obj), stack...)}
+	vm.trace = &errorTrace{value: obj, stack: append(before, stack...)}
+}
+
+// noteCaught records where what a pcall has caught was raised.
+func (vm *VM) noteCaught(obj glua.LValue, err error) {
+	var ae *glua.ApiError
+	if errors.As(err, &ae) && ae.StackTrace != "" {
+		vm.trace = &errorTrace{value: obj, stack: vm.traceOf(obj), text: ae.StackTrace}
+	}
 }
 
 func contains(stack []runtime.Position, p runtime.Position) bool {
@@ -143,6 +153,9 @@ func contains(stack []runtime.Position, p runtime.Position) bool {
 func (vm *VM) traceOf(obj glua.LValue) []runtime.Position {
 	if vm.trace == nil || vm.trace.value != obj {
 		return nil
+	}
+	if t := vm.trace; t.text != "" {
+		t.stack, t.text = append(t.stack, parseTrace(t.text)...), ""
 	}
 	return vm.trace.stack
 }

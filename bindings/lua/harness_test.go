@@ -188,3 +188,22 @@ func (r *rig) expectError(body, want string) *runtime.ScriptError {
 	}
 	return se
 }
+
+// decide runs test/decide on the thread.
+func decide(r *rig) (bindingstest.Answer, error) {
+	return bindingstest.Decide.Run(r.host, runtime.Target{}, bindingstest.Note{}, func(bindingstest.Note) (bindingstest.Answer, error) {
+		return bindingstest.Answer{Kind: "allow"}, nil
+	})
+}
+
+// tool runs test/tool and gives the arguments that reached the base.
+func tool(r *rig, args string) (got string, err error) {
+	r.do(func() {
+		_, err = bindingstest.Tool.Run(r.host, runtime.Target{}, bindingstest.ToolCall{Name: "bash", Arguments: []byte(args)},
+			func(c bindingstest.ToolCall) (bindingstest.Answer, error) {
+				got = string(c.Arguments)
+				return bindingstest.Answer{Kind: "allow"}, nil
+			})
+	})
+	return got, err
+}

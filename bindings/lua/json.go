@@ -121,7 +121,7 @@ func (vm *VM) openInts() {
 		"__sub":      arith(func(a, b float64) float64 { return a - b }),
 		"__mul":      arith(func(a, b float64) float64 { return a * b }),
 		"__div":      arith(func(a, b float64) float64 { return a / b }),
-		"__unm":      arith(func(a, _ float64) float64 { return -a }),
+		"__unm":      func(L *glua.LState) int { L.Push(glua.LNumber(-num(L, 1))); return 1 },
 	})
 }
 

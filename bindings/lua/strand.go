@@ -111,6 +111,7 @@ func (vm *VM) caught(L *glua.LState, err error, handler *glua.LFunction) int {
 		vm.raise(L, vm.ctx.Err())
 	}
 	obj := vm.errorValue(err)
+	vm.noteCaught(obj, err)
 	if handler != nil {
 		L.SetTop(0)
 		L.Push(handler)
