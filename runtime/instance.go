@@ -164,6 +164,30 @@ func (in *Instance) Property(m *Member, self Object) (v Value, err error) {
 	return m.Get(self)
 }
 
+// Assign writes to a bag on behalf of a script (or removes, with remove set), with the
+// same protection. Nothing is written while loading.
+func (in *Instance) Assign(b Bag, key string, v Value, remove bool) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			pe := recovered(p)
+			in.host.report(Failure{Instance: in, Err: pe})
+			err = pe
+		}
+	}()
+	name := b.Class().Name + "." + key
+	switch {
+	case b.Class().Lookup(key) != nil:
+		return fmt.Errorf("%s cannot be changed", name)
+	case in.state == stateLoading:
+		return fmt.Errorf("%s: %w", name, ErrLoading)
+	case in.state == stateDisposed:
+		return fmt.Errorf("%s: %w", name, ErrUnloaded)
+	case remove:
+		return b.Delete(key)
+	}
+	return b.Set(key, v)
+}
+
 // InvokeFunc runs a GoFunc on behalf of a script, with the same protection.
 func (in *Instance) InvokeFunc(f *GoFunc, args []Value) (v Value, err error) {
 	defer func() {

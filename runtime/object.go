@@ -8,6 +8,20 @@ import "sync"
 // used on the thread only.
 type Object interface{ Class() *Class }
 
+// Bag is an Object that also holds data by name, which a script reads, assigns and deletes
+// like properties of its own, such as agent.state. A name of the class's members means the
+// member. Bindings write through Instance.Assign.
+type Bag interface {
+	Object
+	// Keys lists the names, sorted.
+	Keys() []string
+	// Get reads; false = there is none.
+	Get(key string) (Value, bool)
+	// Set writes, and Delete removes; what is not there is removed without an error.
+	Set(key string, v Value) error
+	Delete(key string) error
+}
+
 // Class is an object's members. Immutable once built; shared by all VMs.
 type Class struct {
 	Name    string

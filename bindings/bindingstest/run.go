@@ -173,6 +173,7 @@ type bench struct {
 	host   *runtime.Host
 	toy    *Toy
 	heavy  *Heavy
+	box    *box
 	signal *runtime.Signal
 	stop   context.CancelCauseFunc
 	done   chan struct{} // one item per ctx.test.done()
@@ -185,7 +186,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, e runtime.Engine, c *testCase) *bench {
-	b := &bench{t: t, c: c, engine: e, toy: &Toy{Name: "toy1"}, heavy: &Heavy{}, done: make(chan struct{}, 100), changed: make(chan struct{}, 1), got: map[string][]string{}}
+	b := &bench{t: t, c: c, engine: e, toy: &Toy{Name: "toy1"}, heavy: &Heavy{}, box: &box{map[string]runtime.Value{}}, done: make(chan struct{}, 100), changed: make(chan struct{}, 1), got: map[string][]string{}}
 	b.host = runtime.NewHost(runtime.HostConfig{
 		Events: Catalogue(), Engines: []runtime.Engine{e}, Limits: c.limits, Observer: (*observer)(b),
 		Members: []*runtime.Member{{Name: "test", Load: true, Doc: "What cases need.",

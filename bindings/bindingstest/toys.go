@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"dshsh/runtime"
 )
@@ -187,6 +189,36 @@ var toyClass = &runtime.Class{Name: "toy", Doc: "A live toy.", Members: []*runti
 	}},
 }}
 
+// box is a live object that holds data. Used on the thread.
+type box struct {
+	m map[string]runtime.Value
+}
+
+var boxClass = &runtime.Class{Name: "box", Doc: "Holds data.", Members: []*runtime.Member{
+	{Name: "size", Get: func(o runtime.Object) (runtime.Value, error) { return int64(len(o.(*box).m)), nil }},
+}}
+
+// Class implements runtime.Object.
+func (*box) Class() *runtime.Class { return boxClass }
+
+// Keys implements runtime.Bag.
+func (b *box) Keys() []string { return slices.Sorted(maps.Keys(b.m)) }
+
+// Get implements runtime.Bag.
+func (b *box) Get(key string) (runtime.Value, bool) { v, ok := b.m[key]; return v, ok }
+
+// Set implements runtime.Bag.
+func (b *box) Set(key string, v runtime.Value) error {
+	raw, err := runtime.AppendJSON(nil, v, "box."+key)
+	if err == nil {
+		b.m[key] = runtime.ValueOf(json.RawMessage(raw))
+	}
+	return err
+}
+
+// Delete implements runtime.Bag.
+func (b *box) Delete(key string) error { delete(b.m, key); return nil }
+
 // tester is ctx.test. Used on the thread.
 type tester struct{ b *bench }
 
@@ -205,6 +237,7 @@ var testerClass = &runtime.Class{Name: "test", Doc: "What cases need.", Members:
 		return nil, c.Unpack()
 	}},
 	{Name: "toy", Load: true, Get: func(o runtime.Object) (runtime.Value, error) { return o.(*tester).b.toy, nil }},
+	{Name: "box", Load: true, Get: func(o runtime.Object) (runtime.Value, error) { return o.(*tester).b.box, nil }},
 	{Name: "type", Load: true, Doc: "How Go calls the value's type.", Fn: func(c *runtime.Call) (runtime.Value, error) {
 		var v runtime.Value
 		err := c.Unpack("value?", &v)

@@ -143,6 +143,7 @@ type liveObject struct {
 	v       *vm
 	obj     runtime.Object
 	class   *runtime.Class
+	bag     runtime.Bag // obj, if it is one
 	methods map[string]goja.Value
 
 	// Of an AbortSignal: what a script assigned and added.
@@ -186,6 +187,13 @@ func (o *liveObject) Get(key string) goja.Value {
 
 // extra is what JavaScript expects of an object beside its class.
 func (o *liveObject) extra(key string) goja.Value {
+	if o.bag != nil {
+		defer o.v.guardNative()
+		if x, ok := o.bag.Get(key); ok {
+			return o.v.toJS(x)
+		}
+		return nil
+	}
 	switch {
 	case key == "toJSON":
 		return o.v.native("toJSON", func(goja.FunctionCall) goja.Value {
@@ -200,10 +208,20 @@ func (o *liveObject) extra(key string) goja.Value {
 }
 
 // Has implements goja.DynamicObject.
-func (o *liveObject) Has(key string) bool { return o.lookup(key) != nil }
+func (o *liveObject) Has(key string) bool {
+	if o.bag != nil {
+		if _, ok := o.bag.Get(key); ok {
+			return true
+		}
+	}
+	return o.lookup(key) != nil
+}
 
 // Keys implements goja.DynamicObject.
 func (o *liveObject) Keys() []string {
+	if o.bag != nil {
+		return o.bag.Keys() // its data is what there is to see
+	}
 	keys := make([]string, len(o.class.Members))
 	for i, m := range o.class.Members {
 		keys[i] = m.Name
@@ -217,6 +235,10 @@ func (o *liveObject) Set(key string, val goja.Value) bool {
 		o.v.setOnabort(o, val)
 		return true
 	}
+	if o.bag != nil {
+		o.assign(key, val, val == nil || goja.IsUndefined(val))
+		return true
+	}
 	panic(o.v.rt.NewTypeError("cannot set %q on a live %s", key, o.class.Name))
 }
 
@@ -225,7 +247,23 @@ func (o *liveObject) Delete(key string) bool {
 	if !o.Has(key) {
 		return true
 	}
+	if o.bag != nil {
+		o.assign(key, nil, true)
+		return true
+	}
 	panic(o.v.rt.NewTypeError("cannot delete %q of a live %s", key, o.class.Name))
+}
+
+// assign writes to a bag.
+func (o *liveObject) assign(key string, val goja.Value, remove bool) {
+	defer o.v.guardNative()
+	var x runtime.Value
+	if !remove {
+		x = o.v.exportArgs(o.class.Name+"."+key, []goja.Value{val})[0]
+	}
+	if err := o.v.in.Assign(o.bag, key, x, remove); err != nil {
+		panic(o.v.throwable(err))
+	}
 }
 
 // objectCache gives one live object one wrapper for as long as the script holds on to
@@ -253,7 +291,9 @@ func (v *vm) wrapObject(x runtime.Object) goja.Value {
 		}
 		c.sweep = max(64, 2*len(c.m))
 	}
-	o := v.rt.NewDynamicObject(&liveObject{v: v, obj: x, class: x.Class()})
+	live := &liveObject{v: v, obj: x, class: x.Class()}
+	live.bag, _ = x.(runtime.Bag)
+	o := v.rt.NewDynamicObject(live)
 	c.m[x] = weak.Make(o)
 	return o
 }

@@ -102,6 +102,18 @@ func (vm *VM) goFunc(f *runtime.GoFunc) *glua.LFunction {
 	})
 }
 
+// assign writes the value on the stack to a bag; nil removes.
+func (vm *VM) assign(L *glua.LState, b runtime.Bag, key string) {
+	remove := L.Get(3) == glua.LNil
+	var v runtime.Value
+	if !remove {
+		v = vm.args(L, 3, b.Class().Name+".", key)[0]
+	}
+	if err := vm.in.Assign(b, key, v, remove); err != nil {
+		vm.raise(L, err)
+	}
+}
+
 func (vm *VM) openObjects() {
 	vm.objectMT = vm.metatable("object", map[string]glua.LGFunction{
 		"__index": func(L *glua.LState) int {
@@ -113,6 +125,11 @@ func (vm *VM) openObjects() {
 			m := x.class.Lookup(string(key))
 			switch {
 			case m == nil:
+				if b, ok := x.o.(runtime.Bag); ok {
+					v, _ := b.Get(string(key))
+					L.Push(vm.toLua(v))
+					return 1
+				}
 				return 0
 			case !m.IsProperty():
 				L.Push(vm.method(x, m))
@@ -125,6 +142,14 @@ func (vm *VM) openObjects() {
 			name := "object"
 			if x := objectOf(L.Get(1)); x != nil {
 				name = x.class.Name
+				if b, ok := x.o.(runtime.Bag); ok {
+					key, isName := L.Get(2).(glua.LString)
+					if !isName {
+						vm.raisef(L, "cannot set %s of %s: want a name", keyName(L.Get(2)), name)
+					}
+					vm.assign(L, b, string(key))
+					return 0
+				}
 			}
 			vm.raisef(L, "cannot set %s of %s: it is read-only", keyName(L.Get(2)), name)
 			return 0
