@@ -12,7 +12,8 @@ import (
 const (
 	maxCaptures     = 32
 	maxPatternDepth = 200
-	maxPatternSteps = 50_000_000 // under a second
+	maxPatternSteps = 50_000_000 // under a second; and so many more for each byte of the text:
+	stepsPerByte    = 16         // what is linear is never refused
 	pollSteps       = 1 << 16    // between two looks at the kill channel
 
 	openCapture     = -1 // a capture that has not ended
@@ -42,7 +43,7 @@ func (m *matcher) step(n int) {
 		if m.vm.killed() {
 			m.vm.raise(m.L, m.vm.ctx.Err())
 		}
-		if m.steps > maxPatternSteps {
+		if m.steps > maxPatternSteps+stepsPerByte*len(m.src) {
 			m.fail("the pattern takes too many steps on this text; use text.find, or a simpler pattern")
 		}
 	}
