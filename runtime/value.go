@@ -281,8 +281,23 @@ func appendString(dst []byte, s, path string) ([]byte, error) {
 	if !utf8.ValidString(s) {
 		return nil, fmt.Errorf("%s: a string with invalid UTF-8 is not a JSON value", path)
 	}
+	if plainASCII(s) {
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"'), nil
+	}
 	b, err := marshalGo(s)
 	return append(dst, b...), err
+}
+
+// plainASCII says whether a string is its own JSON text between quotes, as most are.
+func plainASCII(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // marshalGo is json.Marshal without HTML escaping.
