@@ -63,6 +63,10 @@ type Agent interface {
 	RunMaintenance(task func(ctx context.Context) error) error
 	// Use gives the agent a tool of its own, in front of the host's of that name.
 	Use(t tool.Tool) error
+	// Restrict narrows the tools that the agent inherits from the host to those allowed
+	// (nil = all) and not denied; what it was given itself stays. Several intersect, and
+	// each is lifted on its own. A name that is no inherited tool is an error.
+	Restrict(allow, deny []string) (lift func(), err error)
 	// SetModel switches the model for the following requests.
 	SetModel(provider, model string)
 	// Dispose cancels the turn, waits for it, and ends the agent.
@@ -82,22 +86,23 @@ type agent struct {
 	log     *session.Log
 	session *Session
 
-	inbox    inbox
-	arrivals atomic.Uint64 // numbers pending messages
-	status   string
-	act      *activity                // a turn or maintenance in progress, or about to begin
-	mark     atomic.Pointer[activity] // act, for Cancel from other goroutines
-	latched  bool                     // a waking send waits for the present activity to end
-	idle     chan struct{}            // closed when idle is reached; nil when nobody waits
-	lastTurn int
-	lastStep int // of lastTurn
-	history  history
-	header   headerState
-	started  chan struct{} // closed when agent/session-start is over
-	greeted  map[*runtime.Instance]bool
-	tools    map[string]*nativeTool
-	scripted int // turns in a row that only scripts began
-	ids      int
+	inbox        inbox
+	arrivals     atomic.Uint64 // numbers pending messages
+	status       string
+	act          *activity                // a turn or maintenance in progress, or about to begin
+	mark         atomic.Pointer[activity] // act, for Cancel from other goroutines
+	latched      bool                     // a waking send waits for the present activity to end
+	idle         chan struct{}            // closed when idle is reached; nil when nobody waits
+	lastTurn     int
+	lastStep     int // of lastTurn
+	history      history
+	header       headerState
+	started      chan struct{} // closed when agent/session-start is over
+	greeted      map[*runtime.Instance]bool
+	tools        map[string]*nativeTool
+	restrictions []*restriction
+	scripted     int // turns in a row that only scripts began
+	ids          int
 
 	disposing chan struct{} // closed when disposal is complete; nil before it begins
 	gone      bool

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"dshsh/loop/model"
-	"dshsh/runtime"
 	"dshsh/session"
 )
 
@@ -102,25 +101,6 @@ func (a *agent) contextMessage(contexts []model.Section) *model.Message {
 	}
 	m.ID, m.Content = a.newID("m"), []model.Block{model.Text(text)}
 	return &m
-}
-
-// toolSpecs lists the tools that there are for the agent, in no order.
-func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
-	byName := map[string]model.ToolSpec{}
-	for _, r := range gen.Offers(offerTool, a) {
-		byName[r.Name] = r.Spec.(*scriptTool).spec
-	}
-	for name, t := range a.h.tools {
-		byName[name] = t.Spec()
-	}
-	for name, t := range a.tools {
-		byName[name] = t.Spec()
-	}
-	out := make([]model.ToolSpec, 0, len(byName))
-	for _, s := range byName {
-		out = append(out, s)
-	}
-	return out
 }
 
 var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)

@@ -76,6 +76,18 @@ func errorResult(err error) ToolResult {
 	return r
 }
 
+// scriptResult is errorResult for what came out of a dispatch: a script's failure says which
+// script and line.
+func scriptResult(err error) ToolResult {
+	r := errorResult(err)
+	var se *runtime.ScriptError
+	if errors.As(err, &se) {
+		r.Error.Message = se.Error()
+		r.Content = []model.Block{model.Text("Error: " + r.Error.Message)}
+	}
+	return r
+}
+
 // judged is a call on its way: either it may run, or it has its result already.
 type judged struct {
 	call ToolCall
@@ -95,6 +107,36 @@ func (a *agent) judgeCall(act *activity, call ToolCall) judged {
 // finish takes a call from its body's result to its outcome. started says that the body
 // had started.
 func (a *agent) finish(act *activity, j judged, started bool) ToolResult {
+	res := a.settleResult(act, j, started)
+	if j.tool.native != nil {
+		if f, ok := j.tool.native.Tool.(tool.Finalizer); ok {
+			return finalize(f, res)
+		}
+	}
+	return res
+}
+
+// finalize lets the tool put the last hand to what the model sees. It is called once,
+// whatever the outcome was.
+func finalize(f tool.Finalizer, res ToolResult) (out ToolResult) {
+	defer func() {
+		if v := recover(); v != nil {
+			out = errorResult(fmt.Errorf("internal error: %v", v))
+		}
+	}()
+	content, err := f.FinalizeContent(res.Content, res.IsError)
+	if err != nil {
+		failed := errorResult(err)
+		failed.AdditionalContexts = res.AdditionalContexts
+		return failed
+	}
+	if content != nil {
+		res.Content = content
+	}
+	return res
+}
+
+func (a *agent) settleResult(act *activity, j judged, started bool) ToolResult {
 	if j.res.final {
 		return j.res
 	}
@@ -261,7 +303,7 @@ func (a *agent) runBody(act *activity, call ToolCall, found *callee) (res ToolRe
 	case err != nil && act.aborted():
 		return errorResult(tool.AbortedBeforeDispatch()), ran
 	case err != nil:
-		return errorResult(err), ran
+		return scriptResult(err), ran
 	}
 	return res, ran
 }
@@ -279,7 +321,7 @@ func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolRe
 		if act.aborted() {
 			return res
 		}
-		failed := errorResult(err)
+		failed := scriptResult(err)
 		failed.AdditionalContexts = res.AdditionalContexts
 		return failed
 	}
@@ -304,30 +346,6 @@ func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolRe
 	return res
 }
 
-// callee is the tool that a call names.
-type callee struct {
-	native *nativeTool
-	script *scriptTool
-	known  []string // when there is none
-}
-
-func (a *agent) findTool(act *activity, name string) *callee {
-	if t := a.tools[name]; t != nil {
-		return &callee{native: t}
-	}
-	if t := a.h.tools[name]; t != nil {
-		return &callee{native: t}
-	}
-	if r := act.gen.Find(offerTool, name, a); r != nil {
-		return &callee{script: r.Spec.(*scriptTool)}
-	}
-	var known []string
-	for _, s := range a.toolSpecs(act.gen) {
-		known = append(known, s.Name)
-	}
-	return &callee{known: known}
-}
-
 func (c *callee) policyCall(call ToolCall) policy.Call {
 	pc := policy.Call{Name: call.Name, Args: call.Arguments, ScriptTool: c.script != nil}
 	if c.native != nil {
@@ -349,6 +367,9 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	default:
 		err = tool.UnknownTool(call.Name, c.known)
 	}
+	if err == nil {
+		err = checkOutput(call.Name, res)
+	}
 	var out ToolResult
 	if err != nil {
 		out = errorResult(err)
@@ -360,6 +381,20 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	out.AdditionalContexts = x.Deferred()
 	out.ConcludesTurn = x.Concluded()
 	return out
+}
+
+// checkOutput refuses what cannot be recorded.
+func checkOutput(name string, res tool.Result) error {
+	if res.Value != nil && !json.Valid(res.Value) || res.Meta != nil && !json.Valid(res.Meta) {
+		return tool.InvalidOutput("the tool %s returned what is no JSON value", name)
+	}
+	if _, err := marshal(res.Content); err != nil {
+		return tool.InvalidOutput("the tool %s returned content that is no JSON: %v", name, err)
+	}
+	for i := range res.Content {
+		res.Content[i].Text = model.Scrub(res.Content[i].Text)
+	}
+	return nil
 }
 
 func (c *callee) runNative(a *agent, act *activity, call ToolCall, x *tool.Exec) (res tool.Result, err error) {

@@ -80,6 +80,14 @@ type Timeouter interface {
 	Timeout(args json.RawMessage) time.Duration
 }
 
+// Finalizer is implemented by a tool that puts the last hand to what the model sees of a
+// call: it is called once for each of its calls, whatever came of it, denials included.
+// It may change the content alone; nil keeps it, an error makes the call a failure. It is
+// called on the host thread and must not block.
+type Finalizer interface {
+	FinalizeContent(content []model.Block, isError bool) ([]model.Block, error)
+}
+
 // Result is what a call that worked gives back. Plain data.
 type Result struct {
 	Content []model.Block   // what the model sees; empty is shown as no content
