@@ -1,14 +1,15 @@
 package runtime
 
 import (
+	"runtime/metrics"
 	"sync"
 	"time"
 )
 
 // Meter counts the exclusive time that one VM entry spends on the thread. Only the
 // innermost entry of the owner's chain runs, so the script that computes is the one
-// that is charged, stopped and blamed. Its fields but used, fired and told are set
-// before it is entered; those three are guarded by clock.mu.
+// that is charged, stopped and blamed. Its exported fields are set before it is entered;
+// the others are guarded by clock.mu.
 type Meter struct {
 	Who       string        // whom to blame: the script's identity
 	Budget    time.Duration // 0 = unlimited
@@ -16,7 +17,26 @@ type Meter struct {
 
 	used  time.Duration
 	fired bool
-	told  bool // OnStuck has been called
+	cause error  // why it fired
+	base  uint64 // bytes on the heap when the watchdog first saw it run; 0 = not yet
+	told  bool   // OnStuck has been called
+}
+
+const (
+	// A watchdog tick is short so that a text which is doubled over and over is seen
+	// before it has eaten the machine.
+	maxTick = 20 * time.Millisecond
+	// maxGrowth of the heap while one entry runs is the script's doing. Where the heap is
+	// larger than that to begin with, it may double: so much garbage is usual.
+	maxGrowth = 256 << 20
+)
+
+// heapBytes is the size of all objects on the heap, dead ones that have not been swept
+// included. Tests set it.
+var heapBytes = func() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // clock switches the running meter and interrupts the one that overruns. The interrupt
@@ -51,7 +71,7 @@ func (k *clock) switchLocked(m *Meter) {
 	}
 	k.cur, k.since = m, now
 	if m != nil && m.Budget > 0 && !k.armed && !k.ended {
-		k.arm(m.Budget / 8)
+		k.arm(min(m.Budget/8, maxTick))
 	}
 }
 
@@ -76,8 +96,8 @@ func (k *clock) arm(d time.Duration) {
 	k.timer.Reset(d)
 }
 
-// tick looks at the running meter. An overrun is noticed at the budget plus at most an
-// eighth of it. When nothing runs the watchdog sleeps until the next switch.
+// tick looks at the running meter and at the heap. An overrun is noticed at the budget
+// plus at most an eighth of it. When nothing runs the watchdog sleeps until the next switch.
 func (k *clock) tick() {
 	k.mu.Lock()
 	k.armed = false
@@ -87,9 +107,19 @@ func (k *clock) tick() {
 		return
 	}
 	used := m.used + time.Since(k.since)
-	if used >= m.Budget {
+	heap := heapBytes()
+	if m.base == 0 {
+		m.base = max(heap, 1)
+	}
+	switch {
+	case m.fired:
+	case used >= m.Budget:
+		m.fired, m.cause = true, ErrDeadline
+	case heap > m.base+max(maxGrowth, m.base):
+		m.fired, m.cause = true, ErrMemory
+	}
+	if m.fired {
 		// Once more on every tick: a native call in between may have eaten the flag.
-		m.fired = true
 		m.Interrupt()
 	}
 	var stuck func(string)
@@ -97,7 +127,7 @@ func (k *clock) tick() {
 		m.told = true
 		stuck = k.onStuck
 	}
-	k.arm(m.Budget / 8)
+	k.arm(min(m.Budget/8, maxTick))
 	k.mu.Unlock()
 	if stuck != nil {
 		stuck(m.Who)
@@ -183,4 +213,15 @@ func (t *Thread) Fired(m *Meter) bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
 	return m.fired
+}
+
+// Cause is why the meter has interrupted its VM: ErrDeadline, ErrMemory, or nil if it has
+// not.
+func (t *Thread) Cause(m *Meter) error {
+	if m == nil {
+		return nil
+	}
+	t.clock.mu.Lock()
+	defer t.clock.mu.Unlock()
+	return m.cause
 }

@@ -11,6 +11,7 @@ import (
 // returns.
 var (
 	ErrDeadline    = errors.New("deadline exceeded")
+	ErrMemory      = errors.New("memory limit exceeded")
 	ErrUnloaded    = errors.New("script unloaded")
 	ErrQuarantined = errors.New("script quarantined")
 	ErrNextTwice   = errors.New("next called twice")

@@ -44,6 +44,9 @@ var dangers = map[string]string{
 	"stringify sparse":       `const a = []; a[4e9] = 1; JSON.stringify(a)`,
 	"text of sparse":         `const a = []; a[4e9] = 1; '' + a`,
 	"split":                  `'x'.repeat(6e7).split('')`,
+	"text doubling":          `let s = 'x'; for (;;) s += s`,
+	"list growing":           `const a = []; for (;;) a.push('x'.repeat(1000) + a.length)`,
+	"objects growing":        `let o = {}; for (let i = 0; ; i++) o = { o, i, list: [i, i, i, i] }`,
 	"apply":                  `Math.max.apply(null, { length: 4e9 })`,
 	"reflect apply":          `Reflect.apply(Math.max, null, { length: 4e9 })`,
 	"bigint":                 `BigInt.asUintN(2 ** 40, -1n)`,
@@ -112,7 +115,11 @@ func TestDangers(t *testing.T) {
 // script, which must work.
 func runDanger(name string) {
 	e := js.Engine()
-	h := bindingstest.NewHost(e, runtime.Limits{Sync: 500, Wall: 5000}, nil)
+	limit := int64(500)
+	if strings.HasSuffix(name, "growing") || strings.HasSuffix(name, "doubling") {
+		limit = 20_000 // it must be the memory that ends it
+	}
+	h := bindingstest.NewHost(e, runtime.Limits{Sync: limit, Wall: 5000}, nil)
 	defer h.Close()
 	script := "const trace = () => {};\nctx.on('test/serial', (p) => {\n" + dangers[name] + "\n});\nctx.on('test/decide', async () => { await null; return { kind: 'deny' }; });\n"
 	var err, next error

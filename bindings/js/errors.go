@@ -92,6 +92,17 @@ func (v *vm) scriptError(err error) error {
 	return &runtime.ScriptError{Script: v.in.ID, Name: "TypeError", Message: err.Error(), Err: err}
 }
 
+// outOfMemory is an interrupt for another reason than time.
+func (v *vm) outOfMemory(err error) error {
+	var se *runtime.ScriptError
+	if !errors.As(err, &se) {
+		return err
+	}
+	c := *se
+	c.Err, c.Message = runtime.ErrMemory, fmt.Sprintf("%s: it asked for more than 256 MiB at once", runtime.ErrMemory)
+	return &c
+}
+
 func (v *vm) newError(stack []goja.StackFrame) *runtime.ScriptError {
 	se := &runtime.ScriptError{Script: v.in.ID, Name: "Error"}
 	setStack(se, positions(stack))

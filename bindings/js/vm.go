@@ -179,6 +179,9 @@ func (v *vm) stay(c *call, tell bool, fn func() error) error {
 	v.th.Exit(e, v.clearFn)
 	if fatal {
 		serr := v.scriptError(err)
+		if errors.Is(v.th.Cause(e.Meter), runtime.ErrMemory) {
+			serr = v.outOfMemory(serr)
+		}
 		v.wounds = append(v.wounds, wound{guilty, tell && guilty == c, serr})
 		if v.depth > 0 {
 			// The stack below is in a state that goja did not foresee: it ends as well.

@@ -277,7 +277,10 @@ func (vm *VM) valueError(e *runtime.ScriptError, obj glua.LValue) {
 
 // overrun is the failure of an entry that the watchdog has stopped, whatever the script
 // made of it.
-func (vm *VM) overrun(err error) error {
+func (vm *VM) overrun(m *runtime.Meter, err error) error {
+	if errors.Is(vm.host.Thread.Cause(m), runtime.ErrMemory) {
+		return vm.stopped(err, fmt.Errorf("%w: it asked for more than 256 MiB at once", runtime.ErrMemory))
+	}
 	budget := time.Duration(vm.host.Limits().Sync) * time.Millisecond
 	return vm.stopped(err, fmt.Errorf("%w: computed for more than %v", runtime.ErrDeadline, budget))
 }

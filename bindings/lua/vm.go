@@ -309,7 +309,7 @@ func (vm *VM) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out ru
 	clean := perr == nil
 	done = true
 	if closed := vm.closed; vm.leave(v, clean) {
-		return nil, vm.overrun(err)
+		return nil, vm.overrun(v.entry.Meter, err)
 	} else if closed && err != nil {
 		return nil, vm.unloaded(err)
 	}
