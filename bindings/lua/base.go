@@ -62,7 +62,7 @@ func (vm *VM) openBase(g *glua.LTable) {
 		"load":       vm.load,
 		"loadstring": vm.load,
 		"pairs": func(L *glua.LState) int {
-			if w := viewOf(L.Get(1)); w == nil {
+			if x := objectOf(L.Get(1)); viewOf(L.Get(1)) == nil && x == nil {
 				L.CheckTable(1)
 			}
 			return push3(L, next, L.Get(1), glua.LNil)
@@ -106,6 +106,8 @@ func (vm *VM) next(L *glua.LState) int {
 	var k, v glua.LValue
 	if w := viewOf(L.Get(1)); w != nil {
 		k, v = w.next(vm, key)
+	} else if x := objectOf(L.Get(1)); x != nil {
+		k, v = x.next(vm, key)
 	} else {
 		k, v = L.CheckTable(1).Next(key)
 	}

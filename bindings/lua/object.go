@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"sort"
 	"weak"
 
 	glua "github.com/yuin/gopher-lua"
@@ -81,6 +82,54 @@ func (vm *VM) method(x *object, m *runtime.Member) *glua.LFunction {
 	return fn
 }
 
+// data reads what a bag holds; any other object holds none.
+func (x *object) data(key string) (runtime.Value, bool) {
+	if bag, ok := x.o.(runtime.Bag); ok {
+		return bag.Get(key)
+	}
+	return nil, false
+}
+
+// next is the datum after key in a bag, in the order of the names, for pairs.
+func (x *object) next(vm *VM, key glua.LValue) (glua.LValue, glua.LValue) {
+	bag, ok := x.o.(runtime.Bag)
+	if !ok {
+		return glua.LNil, glua.LNil
+	}
+	keys := bag.Keys()
+	i := 0
+	if s, ok := key.(glua.LString); ok {
+		i = sort.SearchStrings(keys, string(s))
+		if i < len(keys) && keys[i] == string(s) {
+			i++
+		}
+	}
+	if i >= len(keys) {
+		return glua.LNil, glua.LNil
+	}
+	v, _ := bag.Get(keys[i])
+	return glua.LString(keys[i]), vm.toLua(v)
+}
+
+// assign writes to a bag; nil removes.
+func (vm *VM) assign(L *glua.LState) int {
+	x := objectOf(L.Get(1))
+	if x == nil {
+		return 0
+	}
+	bag, isBag := x.o.(runtime.Bag)
+	key, isName := L.Get(2).(glua.LString)
+	if !isBag || !isName {
+		vm.raise(L, fmt.Errorf("cannot set %s of %s: it is read-only", keyName(L.Get(2)), x.class.Name))
+	}
+	remove := L.Get(3) == glua.LNil
+	v := vm.args(L, 3, x.class.Name+".", string(key))[0]
+	if err := vm.in.Assign(bag, string(key), v, remove); err != nil {
+		vm.raise(L, err)
+	}
+	return 0
+}
+
 // answer ends a call into Go: one result, or the error thrown.
 func (vm *VM) answer(L *glua.LState, v runtime.Value, err error) int {
 	if err != nil {
@@ -102,18 +151,6 @@ func (vm *VM) goFunc(f *runtime.GoFunc) *glua.LFunction {
 	})
 }
 
-// assign writes the value on the stack to a bag; nil removes.
-func (vm *VM) assign(L *glua.LState, b runtime.Bag, key string) {
-	remove := L.Get(3) == glua.LNil
-	var v runtime.Value
-	if !remove {
-		v = vm.args(L, 3, b.Class().Name+".", key)[0]
-	}
-	if err := vm.in.Assign(b, key, v, remove); err != nil {
-		vm.raise(L, err)
-	}
-}
-
 func (vm *VM) openObjects() {
 	vm.objectMT = vm.metatable("object", map[string]glua.LGFunction{
 		"__index": func(L *glua.LState) int {
@@ -125,12 +162,9 @@ func (vm *VM) openObjects() {
 			m := x.class.Lookup(string(key))
 			switch {
 			case m == nil:
-				if b, ok := x.o.(runtime.Bag); ok {
-					v, _ := b.Get(string(key))
-					L.Push(vm.toLua(v))
-					return 1
-				}
-				return 0
+				v, _ := x.data(string(key))
+				L.Push(vm.toLua(v))
+				return 1
 			case !m.IsProperty():
 				L.Push(vm.method(x, m))
 				return 1
@@ -138,22 +172,7 @@ func (vm *VM) openObjects() {
 			v, err := vm.in.Property(m, x.o)
 			return vm.answer(L, v, err)
 		},
-		"__newindex": func(L *glua.LState) int {
-			name := "object"
-			if x := objectOf(L.Get(1)); x != nil {
-				name = x.class.Name
-				if b, ok := x.o.(runtime.Bag); ok {
-					key, isName := L.Get(2).(glua.LString)
-					if !isName {
-						vm.raisef(L, "cannot set %s of %s: want a name", keyName(L.Get(2)), name)
-					}
-					vm.assign(L, b, string(key))
-					return 0
-				}
-			}
-			vm.raisef(L, "cannot set %s of %s: it is read-only", keyName(L.Get(2)), name)
-			return 0
-		},
+		"__newindex": vm.assign,
 		"__eq": func(L *glua.LState) int {
 			a, b := objectOf(L.Get(1)), objectOf(L.Get(2))
 			L.Push(glua.LBool(a != nil && b != nil && a.o == b.o))

@@ -60,13 +60,21 @@ func (m *matcher) try(s, p int) int {
 // scan finds the first match at or after s; anchored, only at s.
 func (m *matcher) scan(s, p int, anchored bool) (start, end int) {
 	first, literal := m.literalStart(p)
+	lead, leadEnd := m.lead(p)
 	for ; s <= len(m.src); s++ {
-		if literal && !anchored {
+		switch {
+		case anchored:
+		case literal:
 			i := strings.IndexByte(m.src[s:], first)
 			if i < 0 {
 				return -1, -1
 			}
 			s += i
+		case leadEnd > 0:
+			for s < len(m.src) && !m.single(s, lead, leadEnd) {
+				s++
+				m.step(1)
+			}
 		}
 		if e := m.try(s, p); e >= 0 {
 			return s, e
@@ -77,6 +85,25 @@ func (m *matcher) scan(s, p int, anchored bool) (start, end int) {
 		}
 	}
 	return -1, -1
+}
+
+// lead finds the item, from p to end, that the first byte of every match is of; end is 0
+// when there is none. It is what lets a search pass over most of a text without a try.
+func (m *matcher) lead(p int) (at, end int) {
+	for p+1 < len(m.pat) && m.pat[p] == '(' && m.pat[p+1] != ')' {
+		p++
+	}
+	if p >= len(m.pat) || strings.IndexByte("()$", m.pat[p]) >= 0 {
+		return 0, 0
+	}
+	if m.pat[p] == '%' && p+1 < len(m.pat) && (m.pat[p+1] == 'b' || m.pat[p+1] == 'f' || isDigit(m.pat[p+1])) {
+		return 0, 0
+	}
+	end = m.classEnd(p)
+	if end < len(m.pat) && strings.IndexByte("*?-", m.pat[end]) >= 0 {
+		return 0, 0
+	}
+	return p, end
 }
 
 // literalStart says whether every match begins with one certain byte.
