@@ -17,6 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"dshsh/loop"
 )
 
 // Exit codes of the program.
@@ -173,6 +175,7 @@ type flags struct {
 	resume, fork             string
 	approve                  string
 	maxSteps, maxForced      int
+	maxRetries               int
 	json                     bool
 }
 
@@ -192,6 +195,7 @@ func (f *flags) add(c *cobra.Command, run bool) {
 	fs.StringVar(&f.approve, "approve", "ask", "what becomes of calls that need approval: ask, never or all")
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "end a turn after so many steps")
 	fs.IntVar(&f.maxForced, "max-continuations", 0, "how often scripts may continue a turn (25)")
+	fs.IntVar(&f.maxRetries, "max-retries", loop.DefaultRetry.MaxRetries, "how often a failed model call is tried again")
 	if run {
 		fs.BoolVar(&f.json, "json", false, "print the records of this run as they are logged, and nothing else")
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -70,7 +71,11 @@ func trustScripts(e *Env, f *flags) error {
 		return err
 	}
 	defer s.stop()
-	if err := s.trustProject(); err != nil {
+	err = s.trustProject()
+	if errors.Is(err, errNoFolder) {
+		return fmt.Errorf("there is no %s here to trust", scriptsPlace)
+	}
+	if err != nil {
 		return err
 	}
 	fmt.Fprintf(e.Stdout, "%s is trusted as it is now; a save outside of dshsh asks again\n", s.projectScripts())

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -47,8 +48,17 @@ func sessionStore(e *Env, args []string, find bool) (*session.Store, string, err
 	if err != nil {
 		return nil, "", err
 	}
+	id, err := newestSession(store, dir)
+	return store, id, err
+}
+
+// newestSession is the id of a folder's newest session.
+func newestSession(store *session.Store, dir string) (string, error) {
 	info, err := store.Newest(dir)
-	return store, info.ID, err
+	if errors.Is(err, session.NotFound) {
+		return "", errors.New("there is no session of this folder; `dshsh session list -a` shows those of all folders")
+	}
+	return info.ID, err
 }
 
 func listSessions(e *Env, all bool) error {
@@ -115,7 +125,7 @@ func showSession(e *Env, args []string) error {
 		return err
 	}
 	if rep.Damaged() {
-		return fmt.Errorf("session %s is damaged: %w", id, rep.Err())
+		return rep.Err()
 	}
 	return nil
 }
@@ -136,7 +146,7 @@ func checkSession(e *Env, args []string) error {
 		fmt.Fprintln(e.Stdout, render.Visible(w))
 	}
 	if rep.Damaged() {
-		return fmt.Errorf("session %s is damaged: %w", id, rep.Err())
+		return rep.Err()
 	}
 	if rep.Torn != nil {
 		fmt.Fprintf(e.Stdout, "the last record is cut off (%d bytes); resuming puts it aside\n", rep.Torn.Bytes)

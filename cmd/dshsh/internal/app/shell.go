@@ -68,6 +68,9 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	if err != nil {
 		return nil, usage(fmt.Errorf("--%w", err))
 	}
+	if f.maxRetries < 0 {
+		return nil, usage(errors.New("--max-retries takes a number from 0 on"))
+	}
 	if s.store, err = openStore(e, s.cfg); err != nil {
 		return nil, err
 	}
@@ -83,18 +86,13 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 		Tools:     append([]tool.Tool{s.bash}, files.Tools()...),
 		Policy:    s,
 		Approve:   s.approver(mode, approve),
-		Retry: func(provider string) *loop.RetryPolicy {
-			if provider == offline.Name {
-				return nil // it fails when it is told to
-			}
-			return &loop.DefaultRetry
-		},
-		Sections: s.sections(),
-		Notices:  s,
-		Store:    s.store,
-		Caps:     loop.Caps{Steps: s.cfg.MaxSteps, Continuations: s.cfg.MaxForced},
-		Now:      e.Now,
-		Thread:   runtime.ThreadOptions{OnStuck: s.stuck},
+		Retry:     s.retry,
+		Sections:  s.sections(),
+		Notices:   s,
+		Store:     s.store,
+		Caps:      loop.Caps{Steps: s.cfg.MaxSteps, Continuations: s.cfg.MaxForced},
+		Now:       e.Now,
+		Thread:    runtime.ThreadOptions{OnStuck: s.stuck},
 	})
 	return s, err
 }
@@ -128,6 +126,17 @@ func (s *sh) providers() []model.Provider {
 		}
 	}
 	return out
+}
+
+// retry is when a failed model call is tried again. What the offline provider was told to
+// fail at it would fail at again.
+func (s *sh) retry(provider string) *loop.RetryPolicy {
+	if provider == offline.Name {
+		return nil
+	}
+	p := loop.DefaultRetry
+	p.MaxRetries = s.f.maxRetries
+	return &p
 }
 
 // sections is the standing part of the system prompt.
@@ -309,14 +318,11 @@ func (s *sh) session() (loop.Agent, *session.Report, error) {
 		a, err := s.forkSession(s.f.fork, o)
 		return a, nil, err
 	case s.f.cont:
-		info, err := s.store.Newest(s.dir)
-		if errors.Is(err, session.NotFound) {
-			return nil, nil, errors.New("there is no session of this folder to go on with; `dshsh session list -a` shows those of all folders")
-		}
+		id, err := newestSession(s.store, s.dir)
 		if err != nil {
 			return nil, nil, err
 		}
-		return s.resumeSession(info.ID, o)
+		return s.resumeSession(id, o)
 	case s.f.resume != "":
 		id, err := s.store.Resolve(s.f.resume)
 		if err != nil {
