@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"errors"
+
 	"dshsh/loop/model"
 	"dshsh/runtime"
 	"dshsh/session"
@@ -27,6 +29,17 @@ func (s *Session) Messages() []model.Message { return s.a.history.derive() }
 
 // Path is the log's file; "" in memory.
 func (s *Session) Path() string { return s.log.Path() }
+
+// Flush asks session/flush's listeners to write what they buffer, and makes the log
+// durable. It waits.
+func (s *Session) Flush() error {
+	err := SessionFlush.Run(s.a.h.Host, s.a.target(), SessionPayload{Session: s})
+	var serr error
+	if werr := s.a.h.Thread.Away(func() { serr = s.log.Sync() }); werr != nil {
+		serr = werr
+	}
+	return errors.Join(err, serr)
+}
 
 // LastHeader is what the last request was made of; nil before the first.
 func (s *Session) LastHeader() *Header { return s.a.header.last }

@@ -82,7 +82,7 @@ func (a *agent) syncTurnEnd() {
 type outcome struct {
 	kind string
 	err  error
-	stop bool // completed, but the drain ends here: the first step was empty
+	stop bool // completed, but the drain ends here: the first step was empty, or a cap was reached
 }
 
 // runTurn runs an open turn to its outcome; a turn that is aborted overrides whatever
@@ -150,7 +150,8 @@ func (a *agent) steps(act *activity) outcome {
 			return outcome{err: err}
 		}
 		if !cont {
-			return outcome{kind: sticky}
+			// After the cap what waits stays parked: it would only begin the next turn.
+			return outcome{kind: sticky, stop: forced > a.h.cfg.Caps.Continuations}
 		}
 	}
 }
