@@ -8,7 +8,7 @@ import (
 
 // openLibs gives the VM its globals. Nothing that reaches files, processes, the
 // environment or the host's inside is among them.
-func (vm *VM) openLibs() {
+func (vm *machine) openLibs() {
 	g := vm.base.G.Global
 	vm.arrayMT, vm.mapMT = vm.base.CreateTable(0, 0), vm.base.CreateTable(0, 0)
 	vm.openErrors()
@@ -26,7 +26,7 @@ func (vm *VM) openLibs() {
 }
 
 // lib makes a global table of functions.
-func (vm *VM) lib(name string, funcs map[string]glua.LGFunction) *glua.LTable {
+func (vm *machine) lib(name string, funcs map[string]glua.LGFunction) *glua.LTable {
 	t := vm.base.CreateTable(0, len(funcs))
 	for n, f := range funcs {
 		t.RawSetString(n, vm.base.NewFunction(f))
@@ -36,7 +36,7 @@ func (vm *VM) lib(name string, funcs map[string]glua.LGFunction) *glua.LTable {
 }
 
 // metatable makes one for userdata of the host's. Scripts cannot reach it.
-func (vm *VM) metatable(name string, funcs map[string]glua.LGFunction) *glua.LTable {
+func (vm *machine) metatable(name string, funcs map[string]glua.LGFunction) *glua.LTable {
 	t := vm.base.CreateTable(0, len(funcs)+1)
 	for n, f := range funcs {
 		t.RawSetString(n, vm.base.NewFunction(f))
@@ -45,7 +45,7 @@ func (vm *VM) metatable(name string, funcs map[string]glua.LGFunction) *glua.LTa
 	return t
 }
 
-func (vm *VM) openBase(g *glua.LTable) {
+func (vm *machine) openBase(g *glua.LTable) {
 	ipairsNext := vm.base.NewFunction(vm.ipairsNext)
 	next := vm.base.NewFunction(vm.next)
 	for n, f := range map[string]glua.LGFunction{
@@ -101,7 +101,7 @@ func push3(L *glua.LState, a, b, c glua.LValue) int {
 }
 
 // next steps through tables and through what the host hands over.
-func (vm *VM) next(L *glua.LState) int {
+func (vm *machine) next(L *glua.LState) int {
 	key := L.Get(2)
 	var k, v glua.LValue
 	if w := viewOf(L.Get(1)); w != nil {
@@ -121,7 +121,7 @@ func (vm *VM) next(L *glua.LState) int {
 
 // ipairsNext steps through a list. In a list of the host's a null is nil and does not end
 // the loop.
-func (vm *VM) ipairsNext(L *glua.LState) int {
+func (vm *machine) ipairsNext(L *glua.LState) int {
 	i := int(L.CheckNumber(2)) + 1
 	var v glua.LValue
 	if w := viewOf(L.Get(1)); w != nil {
@@ -137,7 +137,7 @@ func (vm *VM) ipairsNext(L *glua.LState) int {
 	return 2
 }
 
-func (vm *VM) assert(L *glua.LState) int {
+func (vm *machine) assert(L *glua.LState) int {
 	if L.ToBool(1) {
 		return L.GetTop()
 	}
@@ -150,7 +150,7 @@ func (vm *VM) assert(L *glua.LState) int {
 }
 
 // error throws its argument; a string gets the place of the given level before it.
-func (vm *VM) error(L *glua.LState) int {
+func (vm *machine) error(L *glua.LState) int {
 	obj := L.Get(1)
 	level := 1
 	if n, ok := L.Get(2).(glua.LNumber); ok {
@@ -168,7 +168,7 @@ func (vm *VM) error(L *glua.LState) int {
 }
 
 // print shows its arguments as a line of the script.
-func (vm *VM) print(L *glua.LState) int {
+func (vm *machine) print(L *glua.LState) int {
 	parts := make([]string, L.GetTop())
 	for i := range parts {
 		parts[i] = vm.tostring(L, L.Get(i+1))
@@ -178,7 +178,7 @@ func (vm *VM) print(L *glua.LState) int {
 }
 
 // tostring is a value's text, by its __tostring if it has one.
-func (vm *VM) tostring(L *glua.LState, v glua.LValue) string {
+func (vm *machine) tostring(L *glua.LState, v glua.LValue) string {
 	if fn, ok := L.GetMetaField(v, "__tostring").(*glua.LFunction); ok {
 		L.Push(fn)
 		L.Push(v)
@@ -189,7 +189,7 @@ func (vm *VM) tostring(L *glua.LState, v glua.LValue) string {
 	return v.String()
 }
 
-func (vm *VM) sel(L *glua.LState) int {
+func (vm *machine) sel(L *glua.LState) int {
 	n := L.GetTop()
 	if s, ok := L.Get(1).(glua.LString); ok && s == "#" {
 		L.Push(glua.LNumber(n - 1))
@@ -205,7 +205,7 @@ func (vm *VM) sel(L *glua.LState) int {
 	return max(n-i, 0)
 }
 
-func (vm *VM) setmetatable(L *glua.LState) int {
+func (vm *machine) setmetatable(L *glua.LState) int {
 	t := L.CheckTable(1)
 	mt := L.Get(2)
 	if mt != glua.LNil {
@@ -219,9 +219,12 @@ func (vm *VM) setmetatable(L *glua.LState) int {
 	return 1
 }
 
+// maxChunks is how many names of chunks are cut from the front of messages.
+const maxChunks = 1000
+
 // load compiles a chunk from a string, or from the pieces that a function returns. It
 // gives the function, or nil and a message.
-func (vm *VM) load(L *glua.LState) int {
+func (vm *machine) load(L *glua.LState) int {
 	name := "[load]"
 	if s, ok := L.Get(2).(glua.LString); ok {
 		name = strings.TrimLeft(string(s), "=@")
@@ -256,7 +259,9 @@ func (vm *VM) load(L *glua.LState) int {
 		L.Push(glua.LString(err.Error()))
 		return 2
 	}
-	vm.chunks[name] = true
+	if len(vm.chunks) < maxChunks {
+		vm.chunks[name] = true
+	}
 	fn := vm.base.NewFunctionFromProto(proto)
 	if env, ok := L.Get(4).(*glua.LTable); ok {
 		fn.Env = env

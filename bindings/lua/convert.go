@@ -16,11 +16,11 @@ import (
 // toLua gives a value to the script. What came from Go as a View stays one, and is read
 // lazily; lists and objects that another script made become tables. A number that Lua
 // cannot hold is rounded.
-func (vm *VM) toLua(v runtime.Value) glua.LValue { return vm.toLuaNull(v, glua.LNil, false) }
+func (vm *machine) toLua(v runtime.Value) glua.LValue { return vm.toLuaNull(v, glua.LNil, false) }
 
 // toLuaNull is toLua with what stands for null inside lists and objects, and with exact
 // numbers if asked.
-func (vm *VM) toLuaNull(v runtime.Value, null glua.LValue, exact bool) glua.LValue {
+func (vm *machine) toLuaNull(v runtime.Value, null glua.LValue, exact bool) glua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return null
@@ -70,13 +70,13 @@ func (vm *VM) toLuaNull(v runtime.Value, null glua.LValue, exact bool) glua.LVal
 }
 
 // foreign wraps another script's function: it can be handed on, not called.
-func (vm *VM) foreign(f runtime.Func) glua.LValue {
+func (vm *machine) foreign(f runtime.Func) glua.LValue {
 	return &glua.LUserData{Value: f, Env: vm.base.Env, Metatable: vm.foreignMT}
 }
 
 // toValue reads what the script gives. Errors say what is wrong and where in the value. A
 // View, a live object or a Go value in it comes back as it is.
-func (vm *VM) toValue(v glua.LValue) (runtime.Value, error) {
+func (vm *machine) toValue(v glua.LValue) (runtime.Value, error) {
 	t, ok := v.(*glua.LTable)
 	if !ok {
 		out, err := vm.scalar(v)
@@ -130,7 +130,7 @@ func (e *placeError) error() error {
 
 var errText = errors.New("a string with invalid UTF-8 cannot leave the script (text.utf8 mends it)")
 
-func (vm *VM) scalar(v glua.LValue) (runtime.Value, error) {
+func (vm *machine) scalar(v glua.LValue) (runtime.Value, error) {
 	switch v := v.(type) {
 	case *glua.LNilType:
 		return nil, nil
@@ -159,7 +159,7 @@ func number(f float64) runtime.Value {
 	return f
 }
 
-func (vm *VM) userdata(u *glua.LUserData) (runtime.Value, error) {
+func (vm *machine) userdata(u *glua.LUserData) (runtime.Value, error) {
 	if u == vm.null {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func (vm *VM) userdata(u *glua.LUserData) (runtime.Value, error) {
 
 // reader reads one structured value. Used by one call.
 type reader struct {
-	vm    *VM
+	vm    *machine
 	size  int            // about how many bytes of JSON so far
 	count int            // members so far
 	open  []*glua.LTable // tables that are being read, outermost first
@@ -319,7 +319,7 @@ func short(s string) string {
 
 // args reads a call's arguments from the given index of L on, or throws. name is how
 // messages call the function.
-func (vm *VM) args(L *glua.LState, from int, class, name string) []runtime.Value {
+func (vm *machine) args(L *glua.LState, from int, class, name string) []runtime.Value {
 	n := L.GetTop()
 	if n < from {
 		return nil

@@ -159,7 +159,7 @@ func TestInnerFailure(t *testing.T) {
 func TestPanics(t *testing.T) {
 	r := newRig(t, runtime.Limits{})
 	r.expect(`local ok, e = pcall(ctx.rig.panic) give(ok, e.message) give(coroutine.resume(coroutine.create(ctx.rig.panic)))`,
-		`false internal error: rig panics false [coroutine]:1: internal error: rig panics`)
+		`false internal error: rig panics false a.lua:1: internal error: rig panics`)
 	if f := r.failed(); len(f) != 2 || f[0].Instance == nil {
 		t.Errorf("failures: %v", f)
 	}

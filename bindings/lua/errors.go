@@ -23,20 +23,20 @@ type thrown struct {
 func (t *thrown) text() string { return t.place + runtime.Message(t.err) }
 
 // newError makes the Lua value of an error.
-func (vm *VM) newError(err error) *glua.LUserData {
+func (vm *machine) newError(err error) *glua.LUserData {
 	return &glua.LUserData{Value: &thrown{err, vm.placed("")}, Env: vm.base.Env, Metatable: vm.errorMT}
 }
 
 // raise throws a Go error into the script. It does not return.
-func (vm *VM) raise(L *glua.LState, err error) { L.Error(vm.newError(err), 0) }
+func (vm *machine) raise(L *glua.LState, err error) { L.Error(vm.newError(err), 0) }
 
 // raisef throws a message as Lua's own functions do. It does not return.
-func (vm *VM) raisef(L *glua.LState, format string, args ...any) {
+func (vm *machine) raisef(L *glua.LState, format string, args ...any) {
 	L.Error(glua.LString(vm.placed(fmt.Sprintf(format, args...))), 0)
 }
 
 // placed puts the place that runs before a message.
-func (vm *VM) placed(msg string) string {
+func (vm *machine) placed(msg string) string {
 	return placeOf(vm.Where()) + msg
 }
 
@@ -48,7 +48,7 @@ func placeOf(p runtime.Position) string {
 	return p.File + ":" + strconv.Itoa(p.Line) + ": "
 }
 
-func (vm *VM) openErrors() {
+func (vm *machine) openErrors() {
 	vm.errorMT = vm.metatable("error", map[string]glua.LGFunction{
 		"__index":    vm.errorIndex,
 		"__tostring": func(L *glua.LState) int { L.Push(glua.LString(errorText(L.Get(1)))); return 1 },
@@ -69,7 +69,7 @@ func errorText(v glua.LValue) string {
 	return v.String()
 }
 
-func (vm *VM) errorIndex(L *glua.LState) int {
+func (vm *machine) errorIndex(L *glua.LState) int {
 	t := L.CheckUserData(1).Value.(*thrown)
 	key := L.CheckString(2)
 	shape := runtime.ShapeOf(t.err)
@@ -113,7 +113,7 @@ type errorTrace struct {
 
 // note records the frames that a failed coroutine still has. gopher-lua has dropped the
 // innermost one; if that was a Lua function, the message begins with its place.
-func (vm *VM) note(obj glua.LValue, co *glua.LState) {
+func (vm *machine) note(obj glua.LValue, co *glua.LState) {
 	var stack []runtime.Position
 	for i := 0; ; i++ {
 		d, ok := co.GetStack(i)
@@ -134,7 +134,7 @@ func (vm *VM) note(obj glua.LValue, co *glua.LState) {
 }
 
 // noteCaught records where what a pcall has caught was raised.
-func (vm *VM) noteCaught(obj glua.LValue, err error) {
+func (vm *machine) noteCaught(obj glua.LValue, err error) {
 	var ae *glua.ApiError
 	if errors.As(err, &ae) && ae.StackTrace != "" {
 		vm.trace = &errorTrace{value: obj, stack: vm.traceOf(obj), text: ae.StackTrace}
@@ -150,7 +150,7 @@ func contains(stack []runtime.Position, p runtime.Position) bool {
 	return false
 }
 
-func (vm *VM) traceOf(obj glua.LValue) []runtime.Position {
+func (vm *machine) traceOf(obj glua.LValue) []runtime.Position {
 	if vm.trace == nil || vm.trace.value != obj {
 		return nil
 	}
@@ -181,7 +181,7 @@ func parseTrace(text string) []runtime.Position {
 }
 
 // cutPlace takes Lua's own "file:line: " from the front of a message.
-func (vm *VM) cutPlace(msg string) (p runtime.Position, rest string, ok bool) {
+func (vm *machine) cutPlace(msg string) (p runtime.Position, rest string, ok bool) {
 	i := strings.IndexByte(msg, ':')
 	if i < 0 || !vm.chunks[msg[:i]] {
 		return p, msg, false
@@ -198,7 +198,7 @@ func (vm *VM) cutPlace(msg string) (p runtime.Position, rest string, ok bool) {
 }
 
 // scriptError turns what ended a call into what Go sees.
-func (vm *VM) scriptError(err error, s *strand) *runtime.ScriptError {
+func (vm *machine) scriptError(err error, s *strand) *runtime.ScriptError {
 	obj := vm.errorValue(err)
 	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error"}
 	var ae *glua.ApiError
@@ -241,7 +241,7 @@ func (vm *VM) scriptError(err error, s *strand) *runtime.ScriptError {
 
 // tableError reads error({message = ..., code = ..., name = ...}). A table without a
 // message is a thrown value.
-func (vm *VM) tableError(e *runtime.ScriptError, t *glua.LTable) {
+func (vm *machine) tableError(e *runtime.ScriptError, t *glua.LTable) {
 	msg, ok := t.RawGetString("message").(glua.LString)
 	if !ok {
 		vm.valueError(e, t)
@@ -258,7 +258,7 @@ func (vm *VM) tableError(e *runtime.ScriptError, t *glua.LTable) {
 }
 
 // valueError describes a thrown value that is no error.
-func (vm *VM) valueError(e *runtime.ScriptError, obj glua.LValue) {
+func (vm *machine) valueError(e *runtime.ScriptError, obj glua.LValue) {
 	v, err := vm.toValue(obj)
 	if err != nil {
 		e.Message = obj.String()
@@ -277,7 +277,7 @@ func (vm *VM) valueError(e *runtime.ScriptError, obj glua.LValue) {
 
 // overrun is the failure of an entry that the watchdog has stopped, whatever the script
 // made of it.
-func (vm *VM) overrun(m *runtime.Meter, err error) error {
+func (vm *machine) overrun(m *runtime.Meter, err error) error {
 	if errors.Is(vm.host.Thread.Cause(m), runtime.ErrMemory) {
 		return vm.stopped(err, fmt.Errorf("%w: it asked for more than 256 MiB at once", runtime.ErrMemory))
 	}
@@ -286,9 +286,9 @@ func (vm *VM) overrun(m *runtime.Meter, err error) error {
 }
 
 // unloaded is the failure of an entry that Close has ended.
-func (vm *VM) unloaded(err error) error { return vm.stopped(err, runtime.ErrUnloaded) }
+func (vm *machine) unloaded(err error) error { return vm.stopped(err, runtime.ErrUnloaded) }
 
-func (vm *VM) stopped(err, cause error) error {
+func (vm *machine) stopped(err, cause error) error {
 	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: cause.Error(), Err: cause}
 	var se *runtime.ScriptError
 	if errors.As(err, &se) {

@@ -14,7 +14,7 @@ import (
 
 // openJSON gives json: encode, decode, null, array, object, int. Lists and objects that
 // it decodes carry a marker, so that an empty one stays what it was.
-func (vm *VM) openJSON() {
+func (vm *machine) openJSON() {
 	t := vm.lib("json", map[string]glua.LGFunction{
 		"encode": func(L *glua.LState) int {
 			v, err := vm.toValue(L.CheckAny(1))
@@ -46,7 +46,7 @@ func (vm *VM) openJSON() {
 
 // mark sets the metatable that tells an array from an object, on the given table or on a
 // new one.
-func (vm *VM) mark(L *glua.LState, mt *glua.LTable) int {
+func (vm *machine) mark(L *glua.LState, mt *glua.LTable) int {
 	var t *glua.LTable
 	if L.Get(1) == glua.LNil {
 		t = L.CreateTable(0, 0)
@@ -63,7 +63,7 @@ func (vm *VM) mark(L *glua.LState, mt *glua.LTable) int {
 
 // jsonInt makes a whole number of any length from its digits. What Lua's numbers hold
 // exactly becomes a number.
-func (vm *VM) jsonInt(L *glua.LState) int {
+func (vm *machine) jsonInt(L *glua.LState) int {
 	s := vm.str(L, 1)
 	digits := strings.TrimPrefix(s, "-")
 	if digits == "" || len(digits) > 1000 || strings.Trim(digits, "0123456789") != "" || len(digits) > 1 && digits[0] == '0' {
@@ -74,7 +74,7 @@ func (vm *VM) jsonInt(L *glua.LState) int {
 }
 
 // newInt is the Lua value of a number literal: a number if that is exact.
-func (vm *VM) newInt(n runtime.Number) glua.LValue {
+func (vm *machine) newInt(n runtime.Number) glua.LValue {
 	if i, err := strconv.ParseInt(string(n), 10, 64); err == nil && i <= 1<<53 && i >= -1<<53 {
 		return glua.LNumber(i)
 	}
@@ -91,7 +91,7 @@ func intOf(v glua.LValue) (runtime.Number, bool) {
 
 // openInts lets exact integers be printed, compared with each other, and computed with,
 // which rounds.
-func (vm *VM) openInts() {
+func (vm *machine) openInts() {
 	num := func(L *glua.LState, i int) float64 {
 		if n, ok := intOf(L.Get(i)); ok {
 			f, _ := strconv.ParseFloat(string(n), 64)
@@ -125,7 +125,7 @@ func (vm *VM) openInts() {
 	})
 }
 
-func (vm *VM) jsonDecode(L *glua.LState) int {
+func (vm *machine) jsonDecode(L *glua.LState) int {
 	s := vm.str(L, 1)
 	if len(s) > runtime.MaxValueSize {
 		vm.raisef(L, "json.decode: the text is larger than %d MiB", runtime.MaxValueSize>>20)
@@ -143,7 +143,7 @@ func (vm *VM) jsonDecode(L *glua.LState) int {
 
 // decoder reads one JSON text. Used by one call; it raises what it finds wrong.
 type decoder struct {
-	vm *VM
+	vm *machine
 	L  *glua.LState
 	s  string
 	at int

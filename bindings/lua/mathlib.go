@@ -13,7 +13,7 @@ import (
 // randomSource is the script's own source of random numbers, made when it is first used.
 type randomSource struct{ *rand.Rand }
 
-func (vm *VM) openMath() {
+func (vm *machine) openMath() {
 	glua.OpenMath(vm.base)
 	vm.base.SetTop(0)
 	t := vm.base.G.Global.RawGetString("math").(*glua.LTable)
@@ -25,7 +25,7 @@ func (vm *VM) openMath() {
 	}))
 }
 
-func (vm *VM) seed(n uint64) {
+func (vm *machine) seed(n uint64) {
 	h := fnv.New64a()
 	h.Write([]byte(vm.in.ID))
 	vm.random = &randomSource{rand.New(rand.NewPCG(n, h.Sum64()))}
@@ -33,7 +33,7 @@ func (vm *VM) seed(n uint64) {
 
 // mathRandom follows from the host's clock at the making of the VM and the script's name,
 // so that with a clock that is replayed it gives the same numbers again.
-func (vm *VM) mathRandom(L *glua.LState) int {
+func (vm *machine) mathRandom(L *glua.LState) int {
 	if vm.random == nil {
 		vm.seed(uint64(vm.started.UnixNano()))
 	}
@@ -55,7 +55,7 @@ func (vm *VM) mathRandom(L *glua.LState) int {
 }
 
 // openOS gives what is left of os: the host's time.
-func (vm *VM) openOS() {
+func (vm *machine) openOS() {
 	vm.lib("os", map[string]glua.LGFunction{
 		"clock": func(L *glua.LState) int {
 			L.Push(glua.LNumber(vm.host.Now().Sub(vm.started).Seconds()))
@@ -67,7 +67,7 @@ func (vm *VM) openOS() {
 	})
 }
 
-func (vm *VM) osTime(L *glua.LState) int {
+func (vm *machine) osTime(L *glua.LState) int {
 	now := vm.host.Now()
 	if L.Get(1) == glua.LNil {
 		L.Push(glua.LNumber(now.Unix()))
@@ -93,7 +93,7 @@ func (vm *VM) osTime(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) osDate(L *glua.LState) int {
+func (vm *machine) osDate(L *glua.LState) int {
 	t := vm.host.Now()
 	format := "%c"
 	if L.Get(1) != glua.LNil {

@@ -27,7 +27,7 @@ type objectCache struct {
 
 const minSweep = 64
 
-func (vm *VM) object(o runtime.Object) glua.LValue {
+func (vm *machine) object(o runtime.Object) glua.LValue {
 	c := &vm.objects
 	if u := c.held[o].Value(); u != nil {
 		return u
@@ -59,7 +59,7 @@ func objectOf(v glua.LValue) *object {
 
 // method is a member's function, bound to the object: it may be called with a dot, and
 // with a colon, where the object comes first and is dropped.
-func (vm *VM) method(x *object, m *runtime.Member) *glua.LFunction {
+func (vm *machine) method(x *object, m *runtime.Member) *glua.LFunction {
 	if fn := x.methods[m]; fn != nil {
 		return fn
 	}
@@ -91,7 +91,7 @@ func (x *object) data(key string) (runtime.Value, bool) {
 }
 
 // next is the datum after key in a bag, in the order of the names, for pairs.
-func (x *object) next(vm *VM, key glua.LValue) (glua.LValue, glua.LValue) {
+func (x *object) next(vm *machine, key glua.LValue) (glua.LValue, glua.LValue) {
 	bag, ok := x.o.(runtime.Bag)
 	if !ok {
 		return glua.LNil, glua.LNil
@@ -112,7 +112,7 @@ func (x *object) next(vm *VM, key glua.LValue) (glua.LValue, glua.LValue) {
 }
 
 // assign writes to a bag; nil removes.
-func (vm *VM) assign(L *glua.LState) int {
+func (vm *machine) assign(L *glua.LState) int {
 	x := objectOf(L.Get(1))
 	if x == nil {
 		return 0
@@ -131,7 +131,7 @@ func (vm *VM) assign(L *glua.LState) int {
 }
 
 // answer ends a call into Go: one result, or the error thrown.
-func (vm *VM) answer(L *glua.LState, v runtime.Value, err error) int {
+func (vm *machine) answer(L *glua.LState, v runtime.Value, err error) int {
 	if err != nil {
 		vm.raise(L, err)
 	}
@@ -140,7 +140,7 @@ func (vm *VM) answer(L *glua.LState, v runtime.Value, err error) int {
 }
 
 // goFunc makes a Go function callable.
-func (vm *VM) goFunc(f *runtime.GoFunc) *glua.LFunction {
+func (vm *machine) goFunc(f *runtime.GoFunc) *glua.LFunction {
 	return vm.base.NewFunction(func(L *glua.LState) int {
 		args := vm.args(L, 1, "", f.Name)
 		if f.Waits && !vm.host.Thread.CanWait() {
@@ -151,7 +151,7 @@ func (vm *VM) goFunc(f *runtime.GoFunc) *glua.LFunction {
 	})
 }
 
-func (vm *VM) openObjects() {
+func (vm *machine) openObjects() {
 	vm.objectMT = vm.metatable("object", map[string]glua.LGFunction{
 		"__index": func(L *glua.LState) int {
 			x := objectOf(L.Get(1))

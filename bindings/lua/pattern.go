@@ -22,7 +22,7 @@ const (
 
 // matcher is one search. Used by one call.
 type matcher struct {
-	vm       *VM
+	vm       *machine
 	L        *glua.LState
 	src, pat string
 	level    int
@@ -33,7 +33,7 @@ type matcher struct {
 	polled   int
 }
 
-func (vm *VM) newMatcher(L *glua.LState, src, pat string) *matcher {
+func (vm *machine) newMatcher(L *glua.LState, src, pat string) *matcher {
 	return &matcher{vm: vm, L: L, src: src, pat: pat}
 }
 

@@ -20,7 +20,7 @@ type module struct {
 // or true. './lib' and '../lib' are seen from the file that asks, 'lib' and 'sub.lib' from
 // the folder; the ending .lua may be left out. Links are resolved; what lies outside of
 // the folder is refused.
-func (vm *VM) require(L *glua.LState) int {
+func (vm *machine) require(L *glua.LState) int {
 	asked := vm.str(L, 1)
 	path, name, err := vm.resolve(asked)
 	if err != nil {
@@ -36,7 +36,7 @@ func (vm *VM) require(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) runModule(L *glua.LState, path, name, asked string) *module {
+func (vm *machine) runModule(L *glua.LState, path, name, asked string) *module {
 	code, err := vm.program.src.Read(path)
 	if err != nil {
 		vm.raisef(L, "require '%s': %v", asked, err)
@@ -60,7 +60,8 @@ func (vm *VM) runModule(L *glua.LState, path, name, asked string) *module {
 	}()
 	L.Push(vm.base.NewFunctionFromProto(proto))
 	L.Push(glua.LString(asked))
-	vm.call(L, 1, 1)
+	// While a file runs nothing else may: another hook would find it half done.
+	vm.host.Thread.Atomic(func() { vm.call(L, 1, 1) })
 	m.value = L.Get(-1)
 	L.Pop(1)
 	if m.value == glua.LNil {
@@ -71,7 +72,7 @@ func (vm *VM) runModule(L *glua.LState, path, name, asked string) *module {
 }
 
 // cycle names the files from m on that are waiting for each other.
-func (vm *VM) cycle(m *module) string {
+func (vm *machine) cycle(m *module) string {
 	var names []string
 	for _, a := range vm.asking {
 		if a == m || len(names) > 0 {
@@ -82,7 +83,7 @@ func (vm *VM) cycle(m *module) string {
 }
 
 // resolve finds the file that is meant: its real path, and its name below the folder.
-func (vm *VM) resolve(asked string) (path, name string, err error) {
+func (vm *machine) resolve(asked string) (path, name string, err error) {
 	src := vm.program.src
 	if src.Dir == "" || src.Read == nil {
 		return "", "", fmt.Errorf("this script has no folder to require from")

@@ -11,7 +11,7 @@ import (
 var errTooDeep = errors.New("stack overflow: calls, pcalls and coroutines are nested too deeply")
 
 // push begins a strand above the current one, for a pcall.
-func (vm *VM) push() *strand {
+func (vm *machine) push() *strand {
 	if vm.cur.depth >= maxStrands {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (vm *VM) push() *strand {
 }
 
 // pop ends s, whatever strands a raised error has left above it.
-func (vm *VM) pop(s *strand, clean bool) {
+func (vm *machine) pop(s *strand, clean bool) {
 	vm.cur = s.up
 	vm.base.G.CurrentThread = s.up.L
 	if clean && !s.fat && len(vm.spare) < maxIdle && !vm.closed {
@@ -41,7 +41,7 @@ func (vm *VM) pop(s *strand, clean bool) {
 // protected calls the function at index 1 of L with what follows it, on a stack of its
 // own: gopher-lua's own pcall detaches the variables of every caller when an error is
 // raised, and an xpcall leaves those of the callee attached.
-func (vm *VM) protected(L *glua.LState, from int) (results []glua.LValue, err error) {
+func (vm *machine) protected(L *glua.LState, from int) (results []glua.LValue, err error) {
 	s := vm.push()
 	if s == nil {
 		return nil, errTooDeep
@@ -67,7 +67,7 @@ func callable(L *glua.LState, v glua.LValue) bool {
 	return v.Type() == glua.LTFunction || L.GetMetaField(v, "__call").Type() == glua.LTFunction
 }
 
-func (vm *VM) pcall(L *glua.LState) int {
+func (vm *machine) pcall(L *glua.LState) int {
 	f := L.CheckAny(1)
 	if !callable(L, f) {
 		L.Push(glua.LFalse)
@@ -81,7 +81,7 @@ func (vm *VM) pcall(L *glua.LState) int {
 	return pushAll(L, results)
 }
 
-func (vm *VM) xpcall(L *glua.LState) int {
+func (vm *machine) xpcall(L *glua.LState) int {
 	f := L.CheckAny(1)
 	handler := L.CheckFunction(2)
 	if !callable(L, f) {
@@ -106,7 +106,7 @@ func pushAll(L *glua.LState, results []glua.LValue) int {
 
 // caught is how a protected call ends that failed: false and the error, except that it
 // cannot hold a kill.
-func (vm *VM) caught(L *glua.LState, err error, handler *glua.LFunction) int {
+func (vm *machine) caught(L *glua.LState, err error, handler *glua.LFunction) int {
 	if vm.killed() {
 		vm.raise(L, vm.ctx.Err())
 	}
@@ -136,7 +136,7 @@ func (vm *VM) caught(L *glua.LState, err error, handler *glua.LFunction) int {
 
 // errorValue is what Lua was thrown. A Go panic that is no Lua error is a fault of the
 // host: it is reported even if the script then holds it.
-func (vm *VM) errorValue(err error) glua.LValue {
+func (vm *machine) errorValue(err error) glua.LValue {
 	var ae *glua.ApiError
 	if !errors.As(err, &ae) {
 		return vm.newError(err)
@@ -162,7 +162,7 @@ func (e *internalError) Error() string { return "internal error: " + e.msg }
 
 // call calls fn on L's own stack, from a library function: gsub, sort and the like.
 // Waiting inside works; yielding does not, and says so.
-func (vm *VM) call(L *glua.LState, nargs, nret int) {
+func (vm *machine) call(L *glua.LState, nargs, nret int) {
 	s := vm.cur
 	s.native++
 	L.Call(nargs, nret)
@@ -171,7 +171,7 @@ func (vm *VM) call(L *glua.LState, nargs, nret int) {
 
 // openCoroutines replaces the library: each coroutine has the VM's context whenever it was
 // made, nesting is limited, and one that another hook is inside of is refused.
-func (vm *VM) openCoroutines() {
+func (vm *machine) openCoroutines() {
 	vm.lib("coroutine", map[string]glua.LGFunction{
 		"create":      vm.coCreate,
 		"wrap":        vm.coWrap,
@@ -210,7 +210,7 @@ func (c *coContext) Err() error {
 	return c.vmContext.Err()
 }
 
-func (vm *VM) coNew(fn *glua.LFunction) *glua.LState {
+func (vm *machine) coNew(fn *glua.LFunction) *glua.LState {
 	if fn.IsG {
 		fn = vm.trampoline(fn)
 	}
@@ -220,10 +220,13 @@ func (vm *VM) coNew(fn *glua.LFunction) *glua.LState {
 	return co
 }
 
+// trampolineName is the chunk of the host's own that no place is given in.
+const trampolineName = "[coroutine]"
+
 // trampoline calls a Go function from Lua: as the body of a coroutine gopher-lua would
 // lose its results.
-func (vm *VM) trampoline(fn *glua.LFunction) *glua.LFunction {
-	proto, err := vm.program.engine.compile("[coroutine]", []byte("local f = ... return function(...) return f(...) end"))
+func (vm *machine) trampoline(fn *glua.LFunction) *glua.LFunction {
+	proto, err := vm.program.engine.compile(trampolineName, []byte("local f = ... return function(...) return f(...) end"))
 	if err != nil {
 		panic(err)
 	}
@@ -235,12 +238,12 @@ func (vm *VM) trampoline(fn *glua.LFunction) *glua.LFunction {
 	return f
 }
 
-func (vm *VM) coCreate(L *glua.LState) int {
+func (vm *machine) coCreate(L *glua.LState) int {
 	L.Push(vm.coNew(L.CheckFunction(1)))
 	return 1
 }
 
-func (vm *VM) coWrap(L *glua.LState) int {
+func (vm *machine) coWrap(L *glua.LState) int {
 	co := vm.coNew(L.CheckFunction(1))
 	L.Push(L.NewFunction(func(L *glua.LState) int {
 		results, err := vm.resume(L, co, 1)
@@ -256,7 +259,7 @@ func (vm *VM) coWrap(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) coResume(L *glua.LState) int {
+func (vm *machine) coResume(L *glua.LState) int {
 	co := L.CheckThread(1)
 	results, err := vm.resume(L, co, 2)
 	if err != nil {
@@ -266,7 +269,7 @@ func (vm *VM) coResume(L *glua.LState) int {
 }
 
 // resume runs co until it yields, ends or fails, with L's arguments from the given one on.
-func (vm *VM) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
+func (vm *machine) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 	if co.Dead {
 		return nil, vm.plain(L, "cannot resume a dead coroutine")
 	}
@@ -315,7 +318,7 @@ func (vm *VM) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 
 // enterCoroutine is LState.Resume, with an error for a yield that gopher-lua could not
 // carry out: that unwinds the resumer as well, with its message lost.
-func (vm *VM) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua.LValue) (state glua.ResumeState, err error, results []glua.LValue) {
+func (vm *machine) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua.LValue) (state glua.ResumeState, err error, results []glua.LValue) {
 	defer func() {
 		if co.Context().(*coContext).broken && recover() != nil {
 			state, err, results = glua.ResumeError, errYield, nil
@@ -325,11 +328,11 @@ func (vm *VM) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua
 }
 
 // plain is an error as Lua's own functions raise it: a string that begins with the place.
-func (vm *VM) plain(L *glua.LState, msg string) error {
+func (vm *machine) plain(L *glua.LState, msg string) error {
 	return &glua.ApiError{Type: glua.ApiErrorRun, Object: glua.LString(vm.placed(msg))}
 }
 
-func (vm *VM) coYield(L *glua.LState) int {
+func (vm *machine) coYield(L *glua.LState) int {
 	switch {
 	case !vm.cur.co && vm.inCoroutine():
 		vm.raisef(L, "attempt to yield across a pcall")
@@ -342,10 +345,10 @@ func (vm *VM) coYield(L *glua.LState) int {
 }
 
 // inCoroutine says whether any strand below is a coroutine.
-func (vm *VM) inCoroutine() bool { return vm.coroutine() != nil }
+func (vm *machine) inCoroutine() bool { return vm.coroutine() != nil }
 
 // coroutine is the innermost coroutine that runs, or nil.
-func (vm *VM) coroutine() *glua.LState {
+func (vm *machine) coroutine() *glua.LState {
 	for s := vm.cur; s != nil; s = s.up {
 		if s.co {
 			return s.L
@@ -354,7 +357,7 @@ func (vm *VM) coroutine() *glua.LState {
 	return nil
 }
 
-func (vm *VM) coStatus(L *glua.LState) int {
+func (vm *machine) coStatus(L *glua.LState) int {
 	co := L.CheckThread(1)
 	switch {
 	case co.Dead:
@@ -369,7 +372,7 @@ func (vm *VM) coStatus(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) coRunning(L *glua.LState) int {
+func (vm *machine) coRunning(L *glua.LState) int {
 	if co := vm.coroutine(); co != nil {
 		L.Push(co)
 	} else {
@@ -378,7 +381,7 @@ func (vm *VM) coRunning(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) coYieldable(L *glua.LState) int {
+func (vm *machine) coYieldable(L *glua.LState) int {
 	L.Push(glua.LBool(vm.cur.co && vm.cur.native == 0))
 	return 1
 }

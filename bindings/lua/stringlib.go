@@ -15,7 +15,7 @@ const maxString = 64 << 20
 // maxResults is how many values one call may return; beyond it Lua's registry ends.
 const maxResults = 1 << 17
 
-func (vm *VM) openString() {
+func (vm *machine) openString() {
 	vm.stringLib = vm.lib("string", map[string]glua.LGFunction{
 		"byte":   vm.strByte,
 		"char":   vm.strChar,
@@ -63,7 +63,7 @@ func letters(s string, change func(string) string, from, to byte) string {
 }
 
 // str is a string argument; numbers and errors count as their text.
-func (vm *VM) str(L *glua.LState, n int) string {
+func (vm *machine) str(L *glua.LState, n int) string {
 	switch v := L.Get(n).(type) {
 	case glua.LString:
 		return string(v)
@@ -80,7 +80,7 @@ func (vm *VM) str(L *glua.LState, n int) string {
 }
 
 // integer is a whole-number argument, cut to what an int holds; missing, it is def.
-func (vm *VM) integer(L *glua.LState, n, def int) int {
+func (vm *machine) integer(L *glua.LState, n, def int) int {
 	if L.Get(n) == glua.LNil {
 		return def
 	}
@@ -97,7 +97,7 @@ func (vm *VM) integer(L *glua.LState, n, def int) int {
 }
 
 // must is integer for an argument that may not be missing.
-func (vm *VM) must(L *glua.LState, n int) int {
+func (vm *machine) must(L *glua.LState, n int) int {
 	L.CheckNumber(n)
 	return vm.integer(L, n, 0)
 }
@@ -119,7 +119,7 @@ func span(n, i, j int) (from, to int) {
 	return i - 1, j
 }
 
-func (vm *VM) strByte(L *glua.LState) int {
+func (vm *machine) strByte(L *glua.LState) int {
 	s := vm.str(L, 1)
 	i := vm.integer(L, 2, 1)
 	from, to := span(len(s), i, vm.integer(L, 3, i))
@@ -134,13 +134,13 @@ func (vm *VM) strByte(L *glua.LState) int {
 }
 
 // grown notes that a stack has become large, so that it is not kept for later calls.
-func (vm *VM) grown(n int) {
+func (vm *machine) grown(n int) {
 	if n > 10000 {
 		vm.cur.fat = true
 	}
 }
 
-func (vm *VM) strChar(L *glua.LState) int {
+func (vm *machine) strChar(L *glua.LState) int {
 	b := make([]byte, L.GetTop())
 	for i := range b {
 		c := vm.must(L, i+1)
@@ -152,13 +152,13 @@ func (vm *VM) strChar(L *glua.LState) int {
 	return pushString(L, string(b))
 }
 
-func (vm *VM) strSub(L *glua.LState) int {
+func (vm *machine) strSub(L *glua.LState) int {
 	s := vm.str(L, 1)
 	from, to := span(len(s), vm.integer(L, 2, 1), vm.integer(L, 3, -1))
 	return pushString(L, s[from:to])
 }
 
-func (vm *VM) strRep(L *glua.LState) int {
+func (vm *machine) strRep(L *glua.LState) int {
 	s, n := vm.str(L, 1), vm.must(L, 2)
 	sep := ""
 	if L.Get(3) != glua.LNil {
@@ -177,7 +177,7 @@ func (vm *VM) strRep(L *glua.LState) int {
 }
 
 // strFind is find and match.
-func (vm *VM) strFind(L *glua.LState, find bool) int {
+func (vm *machine) strFind(L *glua.LState, find bool) int {
 	s, pat := vm.str(L, 1), vm.str(L, 2)
 	init := vm.integer(L, 3, 1)
 	if init < 0 {
@@ -219,7 +219,7 @@ func (vm *VM) strFind(L *glua.LState, find bool) int {
 	return 2 + m.pushCaptures(start, end, false)
 }
 
-func (vm *VM) strGmatch(L *glua.LState) int {
+func (vm *machine) strGmatch(L *glua.LState) int {
 	s, pat := vm.str(L, 1), vm.str(L, 2)
 	at := 0
 	L.Push(L.NewFunction(func(L *glua.LState) int {
@@ -240,7 +240,7 @@ func (vm *VM) strGmatch(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) strGsub(L *glua.LState) int {
+func (vm *machine) strGsub(L *glua.LState) int {
 	s, pat := vm.str(L, 1), vm.str(L, 2)
 	repl := L.Get(3)
 	switch repl.Type() {
@@ -291,7 +291,7 @@ func (vm *VM) strGsub(L *glua.LState) int {
 }
 
 // replaceOne writes what takes the place of one match.
-func (vm *VM) replaceOne(m *matcher, out *strings.Builder, repl glua.LValue, start, end int) {
+func (vm *machine) replaceOne(m *matcher, out *strings.Builder, repl glua.LValue, start, end int) {
 	L := m.L
 	var v glua.LValue
 	switch r := repl.(type) {
@@ -343,7 +343,7 @@ func (m *matcher) expand(out *strings.Builder, r string, start, end int) {
 }
 
 // strFormat is string.format with the directives of Lua 5.1.
-func (vm *VM) strFormat(L *glua.LState) int {
+func (vm *machine) strFormat(L *glua.LState) int {
 	f := vm.str(L, 1)
 	var out strings.Builder
 	arg := 1
@@ -389,7 +389,7 @@ func tooWide(flags string) bool {
 	return false
 }
 
-func (vm *VM) directive(L *glua.LState, out *strings.Builder, flags string, verb byte, arg int) {
+func (vm *machine) directive(L *glua.LState, out *strings.Builder, flags string, verb byte, arg int) {
 	format := "%" + flags
 	switch verb {
 	case 'd', 'i', 'u':

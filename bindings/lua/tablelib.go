@@ -9,7 +9,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-func (vm *VM) openTable() {
+func (vm *machine) openTable() {
 	vm.lib("table", map[string]glua.LGFunction{
 		"concat": vm.tabConcat,
 		"getn":   func(L *glua.LState) int { L.Push(glua.LNumber(L.CheckTable(1).Len())); return 1 },
@@ -32,7 +32,7 @@ func (vm *VM) openTable() {
 }
 
 // list is a list argument: a table, or a list of the host's.
-func (vm *VM) list(L *glua.LState, n int) (length int, at func(int) glua.LValue) {
+func (vm *machine) list(L *glua.LState, n int) (length int, at func(int) glua.LValue) {
 	if w := viewOf(L.Get(n)); w != nil && w.v.IsList() {
 		return w.v.Len(), func(i int) glua.LValue { return w.item(vm, i) }
 	}
@@ -40,7 +40,7 @@ func (vm *VM) list(L *glua.LState, n int) (length int, at func(int) glua.LValue)
 	return t.Len(), t.RawGetInt
 }
 
-func (vm *VM) tabConcat(L *glua.LState) int {
+func (vm *machine) tabConcat(L *glua.LState) int {
 	n, at := vm.list(L, 1)
 	sep := ""
 	if L.Get(2) != glua.LNil {
@@ -64,7 +64,7 @@ func (vm *VM) tabConcat(L *glua.LState) int {
 	return pushString(L, out.String())
 }
 
-func (vm *VM) tabInsert(L *glua.LState) int {
+func (vm *machine) tabInsert(L *glua.LState) int {
 	t := L.CheckTable(1)
 	switch L.GetTop() {
 	case 2:
@@ -81,7 +81,7 @@ func (vm *VM) tabInsert(L *glua.LState) int {
 	return 0
 }
 
-func (vm *VM) tabRemove(L *glua.LState) int {
+func (vm *machine) tabRemove(L *glua.LState) int {
 	t := L.CheckTable(1)
 	n := t.Len()
 	pos := vm.integer(L, 2, n)
@@ -93,7 +93,7 @@ func (vm *VM) tabRemove(L *glua.LState) int {
 	return 1
 }
 
-func (vm *VM) tabMaxn(L *glua.LState) int {
+func (vm *machine) tabMaxn(L *glua.LState) int {
 	most := 0.0
 	L.CheckTable(1).ForEach(func(k, _ glua.LValue) {
 		if n, ok := k.(glua.LNumber); ok {
@@ -105,7 +105,7 @@ func (vm *VM) tabMaxn(L *glua.LState) int {
 }
 
 // unpack returns a list's members from one index to another.
-func (vm *VM) unpack(L *glua.LState) int {
+func (vm *machine) unpack(L *glua.LState) int {
 	n, at := vm.list(L, 1)
 	i, j := vm.integer(L, 2, 1), vm.integer(L, 3, n)
 	if i > j {
@@ -123,7 +123,7 @@ func (vm *VM) unpack(L *glua.LState) int {
 
 // tabSort sorts a copy and writes it back, so that a comparison that waits, or changes
 // the table, does no harm.
-func (vm *VM) tabSort(L *glua.LState) int {
+func (vm *machine) tabSort(L *glua.LState) int {
 	t := L.CheckTable(1)
 	s := &sorter{vm: vm, L: L}
 	if L.Get(2) != glua.LNil {
@@ -142,7 +142,7 @@ func (vm *VM) tabSort(L *glua.LState) int {
 // sorter compares as Lua does, and looks whether the script has been told to stop. Used
 // by one call.
 type sorter struct {
-	vm    *VM
+	vm    *machine
 	L     *glua.LState
 	less  *glua.LFunction
 	items []glua.LValue
@@ -169,7 +169,7 @@ func (s *sorter) Less(i, j int) bool {
 }
 
 // tonumber reads a number: decimal with point and exponent, hexadecimal, or of a base.
-func (vm *VM) tonumber(L *glua.LState) int {
+func (vm *machine) tonumber(L *glua.LState) int {
 	L.CheckAny(1)
 	base := vm.integer(L, 2, 10)
 	if base < 2 || base > 36 {

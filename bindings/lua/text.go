@@ -21,7 +21,7 @@ const maxRegexps = 128
 
 // openText gives text: helpers backed by Go, much faster than Lua's patterns on large
 // text. Expressions are RE2: linear in the text, without back references.
-func (vm *VM) openText() {
+func (vm *machine) openText() {
 	vm.lib("text", map[string]glua.LGFunction{
 		"split":    vm.textSplit,
 		"lines":    vm.textLines,
@@ -43,7 +43,7 @@ func (vm *VM) openText() {
 	})
 }
 
-func (vm *VM) pushList(L *glua.LState, what string, parts []string) int {
+func (vm *machine) pushList(L *glua.LState, what string, parts []string) int {
 	if len(parts) > maxPieces {
 		vm.raisef(L, "text.%s: more than %d pieces", what, maxPieces)
 	}
@@ -58,7 +58,7 @@ func (vm *VM) pushList(L *glua.LState, what string, parts []string) int {
 
 // textSplit is text.split(s, sep): the pieces between the separators, which are plain
 // text; an empty separator is refused.
-func (vm *VM) textSplit(L *glua.LState) int {
+func (vm *machine) textSplit(L *glua.LState) int {
 	s, sep := vm.str(L, 1), vm.str(L, 2)
 	if sep == "" {
 		L.ArgError(2, "the separator is empty")
@@ -67,7 +67,7 @@ func (vm *VM) textSplit(L *glua.LState) int {
 }
 
 // textLines is text.lines(s): the lines without their ends.
-func (vm *VM) textLines(L *glua.LState) int {
+func (vm *machine) textLines(L *glua.LState) int {
 	s := strings.TrimSuffix(vm.str(L, 1), "\n")
 	if s == "" {
 		return vm.pushList(L, "lines", nil)
@@ -80,7 +80,7 @@ func (vm *VM) textLines(L *glua.LState) int {
 }
 
 // regexp compiles an expression argument, or takes it from the VM's cache.
-func (vm *VM) regexp(L *glua.LState, n int) *regexp.Regexp {
+func (vm *machine) regexp(L *glua.LState, n int) *regexp.Regexp {
 	src := vm.str(L, n)
 	e := vm.regexps[src]
 	if e == nil {
@@ -102,7 +102,7 @@ func (vm *VM) regexp(L *glua.LState, n int) *regexp.Regexp {
 
 // textFind is text.find(s, re, init?): start, end and captures as string.find gives them,
 // or nil; and text.match: the captures, or the whole match if there are none.
-func (vm *VM) textFind(L *glua.LState, find bool) int {
+func (vm *machine) textFind(L *glua.LState, find bool) int {
 	s, rx := vm.str(L, 1), vm.regexp(L, 2)
 	at := vm.integer(L, 3, 1) - 1
 	if at < 0 {
@@ -144,7 +144,7 @@ func pushGroups(L *glua.LState, s string, loc []int, whole bool) int {
 }
 
 // textFindAll is text.findall(s, re, n?): the matches, at most n.
-func (vm *VM) textFindAll(L *glua.LState) int {
+func (vm *machine) textFindAll(L *glua.LState) int {
 	s, rx := vm.str(L, 1), vm.regexp(L, 2)
 	n := vm.integer(L, 3, maxPieces+1)
 	return vm.pushList(L, "findall", rx.FindAllString(s, n))
@@ -153,7 +153,7 @@ func (vm *VM) textFindAll(L *glua.LState) int {
 // textReplace is text.replace(s, re, by): each match by a string, in which $1 and ${name}
 // stand for groups, or by what a function of the match and its groups returns (nil or
 // false keeps it).
-func (vm *VM) textReplace(L *glua.LState) int {
+func (vm *machine) textReplace(L *glua.LState) int {
 	s, rx := vm.str(L, 1), vm.regexp(L, 2)
 	fn, isFn := L.Get(3).(*glua.LFunction)
 	by := ""
@@ -183,7 +183,7 @@ func (vm *VM) textReplace(L *glua.LState) int {
 	return 2
 }
 
-func (vm *VM) replacement(L *glua.LState, fn *glua.LFunction, s string, loc []int) string {
+func (vm *machine) replacement(L *glua.LState, fn *glua.LFunction, s string, loc []int) string {
 	L.Push(fn)
 	L.Push(glua.LString(s[loc[0]:loc[1]]))
 	n := 1

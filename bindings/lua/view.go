@@ -18,14 +18,14 @@ type view struct {
 	order map[string]int // key -> place in Keys, for next
 }
 
-func (vm *VM) newView(v *runtime.View) *glua.LUserData {
+func (vm *machine) newView(v *runtime.View) *glua.LUserData {
 	return &glua.LUserData{Value: &view{v: v}, Env: vm.base.Env, Metatable: vm.viewMT}
 }
 
 const fewNames = 8
 
 // field reads a member of an object.
-func (w *view) field(vm *VM, name string) (glua.LValue, bool) {
+func (w *view) field(vm *machine, name string) (glua.LValue, bool) {
 	if w.index != nil {
 		if i, ok := w.index[name]; ok {
 			return w.vals[i], true
@@ -55,7 +55,7 @@ func (w *view) field(vm *VM, name string) (glua.LValue, bool) {
 }
 
 // item reads a member of a list, from 1.
-func (w *view) item(vm *VM, i int) glua.LValue {
+func (w *view) item(vm *machine, i int) glua.LValue {
 	n := w.v.Len()
 	if i < 1 || i > n {
 		return glua.LNil
@@ -70,7 +70,7 @@ func (w *view) item(vm *VM, i int) glua.LValue {
 }
 
 // get is view[key].
-func (w *view) get(vm *VM, key glua.LValue) (glua.LValue, bool) {
+func (w *view) get(vm *machine, key glua.LValue) (glua.LValue, bool) {
 	if w.v.IsList() {
 		if n, ok := key.(glua.LNumber); ok {
 			i := int(n)
@@ -89,7 +89,7 @@ func (w *view) get(vm *VM, key glua.LValue) (glua.LValue, bool) {
 
 // next is the member after key in the order of iteration: lists by index, objects in the
 // order of their keys. key nil begins; a nil result ends.
-func (w *view) next(vm *VM, key glua.LValue) (glua.LValue, glua.LValue) {
+func (w *view) next(vm *machine, key glua.LValue) (glua.LValue, glua.LValue) {
 	if w.v.IsList() {
 		i := 0
 		if n, ok := key.(glua.LNumber); ok {
@@ -124,9 +124,9 @@ func (w *view) next(vm *VM, key glua.LValue) (glua.LValue, glua.LValue) {
 
 // table is the whole view as fresh tables that may be changed: with json.null for null
 // and json.int for numbers that Lua would round.
-func (w *view) table(vm *VM) glua.LValue { return vm.copyOut(w.v) }
+func (w *view) table(vm *machine) glua.LValue { return vm.copyOut(w.v) }
 
-func (vm *VM) copyOut(v runtime.Value) glua.LValue {
+func (vm *machine) copyOut(v runtime.Value) glua.LValue {
 	w, ok := v.(*runtime.View)
 	if !ok {
 		return vm.toLuaNull(v, vm.null, true)
@@ -158,7 +158,7 @@ func viewOf(v glua.LValue) *view {
 	return nil
 }
 
-func (vm *VM) openViews() {
+func (vm *machine) openViews() {
 	totable := vm.base.NewFunction(func(L *glua.LState) int {
 		w := viewOf(L.Get(1))
 		if w == nil {

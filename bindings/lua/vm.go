@@ -10,9 +10,9 @@ import (
 	"dshsh/runtime"
 )
 
-// VM is one script's Lua state. All of it is used on the host thread, except what Done of
+// machine is one script's Lua state, its runtime.VM. All of it is used on the host thread, except what Done of
 // its context returns, which is a channel.
-type VM struct {
+type machine struct {
 	in      *runtime.Instance
 	host    *runtime.Host
 	program *program
@@ -42,7 +42,7 @@ type VM struct {
 	trace   *errorTrace
 }
 
-var _ runtime.VM = (*VM)(nil)
+var _ runtime.VM = (*machine)(nil)
 
 // regs is what of a VM belongs to the goroutine that runs in it. A chain that leaves the
 // thread takes it along.
@@ -68,7 +68,7 @@ const maxStrands = 160
 // so what it returns can change from one call to the next: it is the kill channel of the
 // entry that runs, whatever coroutine it is in and whenever that was made. Used on the
 // host thread.
-type vmContext struct{ vm *VM }
+type vmContext struct{ vm *machine }
 
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
@@ -96,7 +96,7 @@ func (*vmContext) AfterFunc(func()) func() bool { return func() bool { return tr
 var _ context.Context = (*vmContext)(nil)
 
 // killed reports whether the entry at hand has been told to end.
-func (vm *VM) killed() bool {
+func (vm *machine) killed() bool {
 	if vm.closed {
 		return true
 	}
@@ -108,8 +108,8 @@ func (vm *VM) killed() bool {
 	}
 }
 
-func newVM(p *program, in *runtime.Instance) *VM {
-	vm := &VM{in: in, host: in.Host(), program: p, chunks: map[string]bool{p.src.File: true}}
+func newVM(p *program, in *runtime.Instance) *machine {
+	vm := &machine{in: in, host: in.Host(), program: p, chunks: map[string]bool{p.src.File: true}}
 	vm.started = vm.host.Now()
 	vm.base = glua.NewState(glua.Options{
 		RegistrySize: 128, RegistryMaxSize: registryMax, RegistryGrowStep: 1024,
@@ -126,7 +126,7 @@ const registryMax = 1 << 18
 // newThread makes a Lua thread with the VM's context. The base has none, so nothing is
 // derived from it. Entries and pcalls get a call stack of fixed size: the growing one
 // panics where it should raise, which leaves upvalues open on a thread that is used again.
-func (vm *VM) newThread(registry int, fixed bool) *glua.LState {
+func (vm *machine) newThread(registry int, fixed bool) *glua.LState {
 	vm.base.Options = glua.Options{
 		RegistrySize: registry, RegistryMaxSize: registryMax, RegistryGrowStep: 1024,
 		CallStackSize: 256, MinimizeStackMemory: !fixed, SkipOpenLibs: true, IncludeGoStackTrace: true,
@@ -138,7 +138,7 @@ func (vm *VM) newThread(registry int, fixed bool) *glua.LState {
 
 // visit is one stay in the VM, from enter to leave. Kept for reuse.
 type visit struct {
-	vm    *VM
+	vm    *machine
 	entry runtime.Entry
 	meter runtime.Meter
 	blank runtime.Meter // what meter starts from
@@ -149,7 +149,7 @@ type visit struct {
 	saved regs // while the chain is away
 }
 
-func (vm *VM) newVisit() *visit {
+func (vm *machine) newVisit() *visit {
 	v := &visit{vm: vm, kill: make(chan struct{})}
 	v.L = vm.newThread(1024, true)
 	v.blank = *vm.in.NewMeter(func() {
@@ -174,7 +174,7 @@ func (vm *VM) newVisit() *visit {
 
 // enter begins a stay on the current chain. Nested stays of one chain share the outermost
 // one's meter and kill channel.
-func (vm *VM) enter(noWait bool) *visit {
+func (vm *machine) enter(noWait bool) *visit {
 	var v *visit
 	if n := len(vm.idle); n > 0 {
 		v, vm.idle = vm.idle[n-1], vm.idle[:n-1]
@@ -201,13 +201,15 @@ func (vm *VM) enter(noWait bool) *visit {
 }
 
 // leave ends the stay and reports whether it was interrupted.
-func (vm *VM) leave(v *visit, clean bool) (interrupted bool) {
+func (vm *machine) leave(v *visit, clean bool) (interrupted bool) {
 	interrupted = vm.host.Thread.Exit(&v.entry, nil)
 	vm.regs = v.outer
 	if vm.cur != nil {
 		vm.base.G.CurrentThread = vm.cur.L
 	}
-	vm.active--
+	if vm.active--; vm.active == 0 {
+		vm.trace = nil
+	}
 	switch {
 	case vm.closed:
 		if vm.active == 0 {
@@ -228,7 +230,7 @@ func (vm *VM) leave(v *visit, clean bool) (interrupted bool) {
 const maxIdle = 8
 
 // Load runs the top level.
-func (vm *VM) Load() error {
+func (vm *machine) Load() error {
 	vm.loading = true
 	defer func() { vm.loading = false }()
 	_, err := vm.run(vm.base.NewFunctionFromProto(vm.program.proto), true, nil)
@@ -240,7 +242,7 @@ func (vm *VM) Load() error {
 }
 
 // Call calls fn on the caller's goroutine and waits for it.
-func (vm *VM) Call(hook *runtime.Hook, fn runtime.Func, args ...runtime.Value) (runtime.Value, error) {
+func (vm *machine) Call(hook *runtime.Hook, fn runtime.Func, args ...runtime.Value) (runtime.Value, error) {
 	f, err := vm.own(fn)
 	if err != nil {
 		return nil, err
@@ -253,7 +255,7 @@ func (vm *VM) Call(hook *runtime.Hook, fn runtime.Func, args ...runtime.Value) (
 }
 
 // Notify calls fn where it may not wait. Nothing comes later, so late is never called.
-func (vm *VM) Notify(fn runtime.Func, _ func(error), args ...runtime.Value) error {
+func (vm *machine) Notify(fn runtime.Func, _ func(error), args ...runtime.Value) error {
 	f, err := vm.own(fn)
 	if err != nil {
 		return err
@@ -262,7 +264,7 @@ func (vm *VM) Notify(fn runtime.Func, _ func(error), args ...runtime.Value) erro
 	return err
 }
 
-func (vm *VM) own(fn runtime.Func) (*glua.LFunction, error) {
+func (vm *machine) own(fn runtime.Func) (*glua.LFunction, error) {
 	if vm.closed {
 		return nil, runtime.ErrUnloaded
 	}
@@ -275,7 +277,7 @@ func (vm *VM) own(fn runtime.Func) (*glua.LFunction, error) {
 
 // run is every entry: it calls fn on a thread of its own and reads its first result,
 // which nobody wants where the call may not wait.
-func (vm *VM) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out runtime.Value, err error) {
+func (vm *machine) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out runtime.Value, err error) {
 	if vm.closed {
 		return nil, runtime.ErrUnloaded
 	}
@@ -317,7 +319,7 @@ func (vm *VM) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out ru
 }
 
 // result reads what a function returned.
-func (vm *VM) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, error) {
+func (vm *machine) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, error) {
 	v, err := vm.toValue(ret)
 	if err != nil {
 		e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: "what it returned cannot be taken: " + err.Error()}
@@ -330,7 +332,7 @@ func (vm *VM) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, error)
 }
 
 // Where is the script's line that is running.
-func (vm *VM) Where() runtime.Position {
+func (vm *machine) Where() runtime.Position {
 	for s := vm.cur; s != nil; s = s.up {
 		for i := 0; ; i++ {
 			d, ok := s.L.GetStack(i)
@@ -346,7 +348,7 @@ func (vm *VM) Where() runtime.Position {
 }
 
 func linePosition(L *glua.LState, d *glua.Debug) (runtime.Position, bool) {
-	if _, err := L.GetInfo("Sl", d, glua.LNil); err != nil || d.What == "G" || d.CurrentLine <= 0 {
+	if _, err := L.GetInfo("Sl", d, glua.LNil); err != nil || d.What == "G" || d.CurrentLine <= 0 || d.Source == trampolineName {
 		return runtime.Position{}, false
 	}
 	return runtime.Position{File: d.Source, Line: d.CurrentLine}, true
@@ -354,7 +356,7 @@ func linePosition(L *glua.LState, d *glua.Debug) (runtime.Position, bool) {
 
 // Close ends the VM. Entries that are open, parked ones included, are stopped at their
 // next instruction; the state is let go when the last of them is back.
-func (vm *VM) Close() {
+func (vm *machine) Close() {
 	if vm.closed {
 		return
 	}
@@ -367,7 +369,7 @@ func (vm *VM) Close() {
 
 // function is a Lua function as Go holds it; the same one is always equal. Immutable.
 type function struct {
-	vm *VM
+	vm *machine
 	fn *glua.LFunction
 }
 

@@ -332,3 +332,14 @@ func TestWaitingIsFree(t *testing.T) {
 		t.Errorf("got %s, %v", out, err)
 	}
 }
+
+// TestRecursionThroughHost: a script that calls itself through the host without end is an
+// error, not the end of the Go stack.
+func TestRecursionThroughHost(t *testing.T) {
+	r := newRig(t, runtime.Limits{})
+	r.load("x.lua", `ctx.rig.keep(function() ctx.rig.call_kept() end)
+ctx.on('test/serial', function() local ok, e = pcall(ctx.rig.call_kept) ctx.rig.give(ok, e.message) end)`)
+	if out, err := r.fire(""); err != nil || !strings.HasPrefix(out, "false stack overflow") {
+		t.Errorf("%s, %v", out, err)
+	}
+}
