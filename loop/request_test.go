@@ -344,6 +344,21 @@ func TestB108_RawChunks(t *testing.T) {
 	}
 }
 
+func TestNoChunkOfALongReplyIsLost(t *testing.T) {
+	long := strings.Repeat("0123456789", 100) // a chunk a letter
+	w := newWorld(t, modeltest.New(modeltest.Text(long))).create()
+	w.prompt("hi")
+	var streamed strings.Builder
+	for _, r := range w.records() {
+		if d, ok := decoded[loop.ChunkRecord](r, loop.RecChunk); ok {
+			streamed.WriteString(d.Chunk.Text)
+		}
+	}
+	if streamed.String() != long {
+		t.Errorf("%d of %d letters", streamed.Len(), len(long))
+	}
+}
+
 func TestB110_EmptyCompletion(t *testing.T) {
 	for name, p := range map[string]*modeltest.Provider{
 		"only a finish": modeltest.New(modeltest.Reply(model.NewFinish(model.FinishStop))),

@@ -287,12 +287,16 @@ func (p *pump) send(ctx context.Context, it item) bool {
 	}
 }
 
+// take adds to a chunk what is there already, up to one channel's worth.
 func (p *pump) take(it item) (batch []model.Chunk, err error) {
-	for len(batch) < cap(p.ch) {
+	for {
 		if it.err != nil {
 			return batch, it.err
 		}
 		batch = append(batch, it.chunk)
+		if len(batch) == cap(p.ch) {
+			return batch, nil
+		}
 		select {
 		case next, ok := <-p.ch:
 			if !ok {
@@ -303,7 +307,6 @@ func (p *pump) take(it item) (batch []model.Chunk, err error) {
 			return batch, nil
 		}
 	}
-	return batch, nil
 }
 
 func (p *pump) join() { <-p.done }
