@@ -165,14 +165,23 @@ func (l *Log) append(e Entry, at int64) (Record, error) {
 	if err := l.put(line); err != nil {
 		return Record{}, fmt.Errorf("session %s: record %d (%s): %w", l.ID(), rec.Seq, rec.Type, err)
 	}
-	l.recMu.Lock()
-	l.records = append(l.records, rec)
-	l.size += int64(len(line))
-	l.recMu.Unlock()
+	l.publish(int64(len(line)), rec)
 	if l.validator != nil {
 		l.validator.Commit(rec)
 	}
 	return rec, nil
+}
+
+// publish puts records that are in the file into the log. It grows the slice faster than append would: records are
+// copied when it grows, and a long session has very many.
+func (l *Log) publish(bytes int64, records ...Record) {
+	l.recMu.Lock()
+	defer l.recMu.Unlock()
+	if n := len(l.records); n+len(records) > cap(l.records) {
+		l.records = slices.Grow(l.records, max(n, len(records), 64))
+	}
+	l.records = append(l.records, records...)
+	l.size += bytes
 }
 
 // prepare makes a record and its line, newline included, and asks the validator.

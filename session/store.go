@@ -399,10 +399,7 @@ func (l *Log) settle(rep *Report) error {
 	if err := l.put(text); err != nil {
 		return fmt.Errorf("session %s: closing what was left open: %w", l.ID(), err)
 	}
-	l.recMu.Lock()
-	l.records = append(l.records, batch...)
-	l.size += int64(len(text))
-	l.recMu.Unlock()
+	l.publish(int64(len(text)), batch...)
 	return l.Sync()
 }
 
