@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
@@ -22,6 +23,9 @@ type prompt struct {
 	ed   *repl.Editor
 	loop *repl.Loop
 	asks sync.WaitGroup // trust questions under way
+
+	askMu  sync.Mutex // guards asking
+	asking bool       // the question was put, and is open or was answered with no
 }
 
 func (p *prompt) Host() *loop.Host         { return p.host }
@@ -129,52 +133,105 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	defer p.asks.Wait()
 	qctx, stop := context.WithCancel(ctx)
 	defer stop()
-	p.askTrust(qctx, rep.Held)
-	return p.loop.Run(ctx, a)
+	p.setOnHeld(func() { p.askTrust(qctx) })
+	if len(rep.Held) > 0 {
+		p.askTrust(qctx)
+	}
+	ctx, stopSignals := p.signals(ctx)
+	defer stopSignals()
+	err = p.loop.Run(ctx, a)
+	var sig *repl.SignalError
+	if errors.As(err, &sig) {
+		n, _ := sig.Signal.(syscall.Signal)
+		return &exitCode{128 + int(n), nil}
+	}
+	return err
+}
+
+// signals ends the context by the signals that ask a program to end. With a person the
+// editor takes them.
+func (p *prompt) signals(ctx context.Context) (context.Context, func()) {
+	if p.ed.Person() {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	sigs, stop := p.e.Signals(interrupts...)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-sigs:
+			cancel(&repl.SignalError{Signal: s})
+		case <-done:
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		stop()
+		cancel(nil)
+	}
 }
 
 // welcome is the first lines: what answers, which scripts are in force.
 func (p *prompt) welcome(rep reload.Report) {
 	if p.cfg.NoKey {
-		p.loop.Say("dshsh on the offline provider: it is no model, but it can call tools. Set DEEPSEEK_API_KEY or OPENAI_API_KEY,\n" +
-			"or pass --base-url, for a real one. Try: call bash {\"command\":\"echo hi\"}   or /help")
+		p.loop.Say("dshsh on the offline provider, which is no model but can call tools. " +
+			"For a model set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url.\n" +
+			"Try: call bash {\"command\":\"echo hi\"}   or /help")
 	} else {
 		p.loop.Say(fmt.Sprintf("dshsh on %s/%s. /help lists the commands.", p.cfg.Provider, p.cfg.Model))
 	}
 	if len(rep.Added)+len(rep.Failures) > 0 {
-		p.loop.Say(strings.TrimRight(render.Visible(rep.String()), "\n"))
+		p.loop.Say(reportText(rep))
 	}
 }
 
-// askTrust asks, beside everything else, whether the project's scripts may run.
-func (p *prompt) askTrust(ctx context.Context, held []reload.Candidate) {
-	if len(held) == 0 {
+// askTrust asks, beside everything else, whether the project's scripts may run. Once: an
+// untrusted folder is not asked about at every save.
+func (p *prompt) askTrust(ctx context.Context) {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	if p.asking || ctx.Err() != nil {
 		return
 	}
+	p.asking = true
 	p.asks.Add(1)
 	go func() {
 		defer p.asks.Done()
-		if err := p.trustQuestion(ctx, held); err != nil && !errors.Is(err, context.Canceled) {
+		if err := p.trustQuestion(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			p.loop.Say(render.Visible(err.Error()))
 		}
 	}()
 }
 
-func (p *prompt) trustQuestion(ctx context.Context, held []reload.Candidate) error {
-	var names, ids []string
-	for _, c := range held {
-		names = append(names, c.File)
-		ids = append(ids, c.ID)
+// held are the changes of scripts that wait for an answer now.
+func (p *prompt) held(ctx context.Context) (out []reload.Candidate) {
+	for _, s := range p.manager.Status(ctx) {
+		if s.Held != nil {
+			out = append(out, *s.Held)
+		}
 	}
-	q := fmt.Sprintf("This folder has scripts that are not trusted: %s\nThey see and change what the agent does. Run the scripts? y / n / show ", strings.Join(names, ", "))
+	return out
+}
+
+func (p *prompt) trustQuestion(ctx context.Context) error {
+	names := func() string {
+		var out []string
+		for _, c := range p.held(ctx) {
+			out = append(out, c.File)
+		}
+		return strings.Join(out, ", ")
+	}
 	for {
+		cols, _ := p.ed.Size()
+		q := render.Wrap(render.Visible("This folder has scripts that are not trusted: "+names()), cols) +
+			"\nThey see and change what the agent does. Run the scripts? y / n / show "
 		ans, err := p.ed.Ask(ctx, q, func(s string) bool {
 			s = strings.ToLower(s)
 			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show"
 		})
 		switch {
 		case errors.Is(err, repl.ErrNoPerson):
-			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: held}))
+			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: p.held(ctx)}))
 			return nil
 		case errors.Is(err, repl.ErrInterrupted):
 			ans = "n"
@@ -183,23 +240,35 @@ func (p *prompt) trustQuestion(ctx context.Context, held []reload.Candidate) err
 		}
 		switch strings.ToLower(ans)[0] {
 		case 's':
-			for _, c := range held {
+			for _, c := range p.held(ctx) {
 				for _, f := range c.Files {
 					p.loop.Say("--- " + render.Visible(filepath.Base(f.Path)))
 					p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
 				}
 			}
 		case 'n':
-			p.loop.Say("the scripts do not run; `/scripts` lists them, a new start asks again")
+			p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
 			return nil
 		default:
-			if err := p.trustProject(); err != nil {
-				return err
-			}
-			_, err := p.manager.Take(ctx, ids...)
-			return err
+			return p.Trust(ctx)
 		}
 	}
+}
+
+// Trust implements repl.Shell: the project's scripts run from now on.
+func (p *prompt) Trust(ctx context.Context) error {
+	if err := p.trustProject(); err != nil {
+		return err
+	}
+	var ids []string
+	for _, c := range p.held(ctx) {
+		ids = append(ids, c.ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := p.manager.Take(ctx, ids...)
+	return err
 }
 
 // earlyLines keeps what is said before there is a prompt.

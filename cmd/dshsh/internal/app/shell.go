@@ -46,8 +46,9 @@ type sh struct {
 
 	say func(line string) // shows a line to the person
 
-	mu        sync.Mutex // guards trusted
+	mu        sync.Mutex // guards trusted and onHeld
 	trusted   bool       // the project's scripts may run
+	onHeld    func()     // a change waits for trust
 	approvals policy.Approvals
 	shown     map[string]string // last failure shown, by script; on the host thread
 }
@@ -280,8 +281,23 @@ func (s *sh) activated(old, new *runtime.Generation) {
 	s.host.RecordGeneration(new)
 }
 
+// setOnHeld says what is to happen when a change of a script waits for trust.
+func (s *sh) setOnHeld(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onHeld = fn
+}
+
 // reloaded is told of every attempt, off the thread.
 func (s *sh) reloaded(r reload.Report) {
+	if len(r.Held) > 0 {
+		s.mu.Lock()
+		onHeld := s.onHeld
+		s.mu.Unlock()
+		if onHeld != nil {
+			defer onHeld()
+		}
+	}
 	if r.Trigger == reload.TriggerSave && r.Old != r.New && s.isTrusted() {
 		if err := s.rememberTrust(); err != nil && !errors.Is(err, errNoFolder) {
 			s.say(err.Error())
@@ -294,10 +310,19 @@ func (s *sh) reloaded(r reload.Report) {
 		})
 	}
 	if r.Trigger != reload.TriggerStart {
-		if text := strings.TrimRight(r.String(), "\n"); text != "" {
-			s.say(render.Visible(text))
+		s.say(reportText(r))
+	}
+}
+
+// reportText is a report in a line, and the source line of each failure.
+func reportText(r reload.Report) string {
+	text := r.String()
+	for _, f := range r.Failures {
+		if f.Source != "" {
+			text += fmt.Sprintf("\n    %s:%d  %s", f.Pos.File, f.Pos.Line, f.Source)
 		}
 	}
+	return render.Visible(text)
 }
 
 // session opens what the flags ask for: a new session, the newest of the folder, one by

@@ -28,7 +28,7 @@ func init() {
 		{"help", "", "what can be typed here", (*Loop).cmdHelp},
 		{"new", "", "begin a new session", (*Loop).cmdNew},
 		{"resume", "[ID]", "go on with a stored session; without an id, list them", (*Loop).cmdResume},
-		{"scripts", "[on|off NAME, rollback]", "list the scripts, or switch one", (*Loop).cmdScripts},
+		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch one", (*Loop).cmdScripts},
 		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
 		{"queue", "[clear]", "show what waits for the agent", (*Loop).cmdQueue},
 		{"inject", "TEXT", "add context to the next step without waking the agent", (*Loop).cmdInject},
@@ -192,10 +192,12 @@ func (l *Loop) cmdScripts(ctx context.Context, args string) {
 		_, err = m.On(ctx, name)
 	case verb == "off":
 		_, err = m.Off(ctx, name)
+	case verb == "trust":
+		err = l.shell.Trust(ctx)
 	case verb == "rollback":
 		_, err = m.Rollback(ctx)
 	default:
-		l.Say("/scripts, /scripts on NAME, /scripts off NAME, /scripts rollback")
+		l.Say("/scripts, /scripts on NAME, /scripts off NAME, /scripts trust, /scripts rollback")
 		return
 	}
 	if err != nil {
@@ -327,7 +329,7 @@ func (l *Loop) CompleteLine(line string, pos int) []Candidate {
 			}
 		}
 	case "scripts":
-		words = []string{"on ", "off ", "rollback"}
+		words = []string{"on ", "off ", "trust", "rollback"}
 		if verb, _, ok := strings.Cut(arg, " "); ok {
 			words = nil
 			for _, s := range l.shell.Scripts().Status(context.Background()) {

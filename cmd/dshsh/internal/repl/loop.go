@@ -2,10 +2,11 @@ package repl
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"dshsh/cmd/dshsh/internal/render"
@@ -28,6 +29,8 @@ type Shell interface {
 	// written as MODEL or PROVIDER/MODEL.
 	Route(loop.Agent) string
 	SetRoute(a loop.Agent, route string) error
+	// Trust lets the project's scripts run.
+	Trust(ctx context.Context) error
 }
 
 // Loop is the prompt's command loop: lines, keys and what the agent does arrive one at a
@@ -42,7 +45,7 @@ type Loop struct {
 
 	lastCtrlC time.Time
 	now       func() time.Time
-	jobs      sync.WaitGroup // script commands that run on their own
+	jobs      sync.WaitGroup // lines under way that do not keep the prompt waiting
 	quit      chan struct{}
 	quitOnce  sync.Once
 }
@@ -54,14 +57,23 @@ func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 		out: render.New(render.Options{Width: cols, Color: color})}
 }
 
-// Say shows a line. Any goroutine.
-func (l *Loop) Say(line string) { l.ed.Print(line + "\n") }
+// Say shows a line of the program's own, wrapped to the terminal. Any goroutine.
+func (l *Loop) Say(line string) {
+	cols, _ := l.ed.Size()
+	l.ed.Print(render.Wrap(line, cols) + "\n")
+}
 
 // Quit ends the loop. Any goroutine.
 func (l *Loop) Quit() { l.quitOnce.Do(func() { close(l.quit) }) }
 
+// SignalError is what Run returns when a signal, or the loss of the terminal, ended it.
+type SignalError struct{ Signal os.Signal }
+
+func (e *SignalError) Error() string { return "ended by a signal: " + e.Signal.String() }
+
 // Run shows what the agent does and obeys what is typed, until the person leaves or ctx
-// ends. The agents are left to the caller.
+// ends. Without a person, each line waits until what the one before it began is done. The
+// agents are left to the caller.
 func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 	h := l.shell.Host()
 	if err := h.Do(ctx, func() {
@@ -75,7 +87,6 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 		return err
 	}
 	l.use(a)
-	defer l.jobs.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -86,11 +97,35 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 			if !ok {
 				return nil
 			}
-			if done := l.event(ctx, ev); done {
-				return nil
+			if done, err := l.event(ctx, ev); done {
+				return err
+			}
+			if !l.ed.Person() {
+				if err := l.settle(ctx); err != nil {
+					return err
+				}
 			}
 		}
 	}
+}
+
+// settle waits until nothing is under way.
+func (l *Loop) settle(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		l.jobs.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	var err error
+	if derr := l.shell.Host().Do(ctx, func() { err = l.Agent().WhenIdle(ctx) }); derr != nil {
+		return derr
+	}
+	return err
 }
 
 // Agent is the one that the prompt talks to. Any goroutine.
@@ -181,17 +216,21 @@ func (l *Loop) status() {
 	l.ed.SetStatus(strings.Join(parts, " · "))
 }
 
-// event handles one event of the editor; true ends the loop.
-func (l *Loop) event(ctx context.Context, ev Event) (done bool) {
+// event handles one event of the editor; done ends the loop.
+func (l *Loop) event(ctx context.Context, ev Event) (done bool, err error) {
 	switch ev.Kind {
 	case Line:
 		l.line(ctx, ev.Text)
 	case Interrupt:
-		return l.interrupt(ev)
-	case EOF, Hangup, Signal:
-		return true
+		return l.interrupt(ev), nil
+	case EOF:
+		return true, nil
+	case Hangup:
+		return true, &SignalError{syscall.SIGHUP}
+	case Signal:
+		return true, &SignalError{ev.Signal}
 	}
-	return false
+	return false, nil
 }
 
 // twice is how soon a second Ctrl-C must come to mean more than the first.
@@ -213,7 +252,7 @@ func (l *Loop) interrupt(ev Event) (done bool) {
 		l.ed.PutBack(ev)
 		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
 		if queued > 0 {
-			l.Say(fmt.Sprintf("cancelling; %d queued stay, Ctrl-C again drops them", queued))
+			l.Say(fmt.Sprintf("cancelling; %d queued stay and go with your next message, Ctrl-C again drops them", queued))
 		} else {
 			l.Say("cancelling")
 		}
@@ -257,7 +296,9 @@ func (l *Loop) line(ctx context.Context, text string) {
 // live.
 func (l *Loop) send(text string, queue bool) {
 	h, a := l.shell.Host(), l.Agent()
+	l.jobs.Add(1)
 	h.Thread.Go(context.Background(), func() {
+		defer l.jobs.Done()
 		t := runtime.Target{Scope: a, AgentID: a.ID()}
 		in, err := loop.ReplInput.Run(h.Host, t, loop.InputPayload{Agent: a, Text: text}, func(p loop.InputPayload) (loop.Input, error) {
 			return loop.Input{Text: p.Text}, nil
@@ -280,61 +321,4 @@ func (l *Loop) send(text string, queue bool) {
 			l.Say("not sent: " + render.Visible(err.Error()))
 		}
 	})
-}
-
-// Approve asks the person about a call. It is called on the host thread, which it leaves.
-func (l *Loop) Approve(ctx context.Context, q loop.Question, always func()) (loop.Answer, error) {
-	var ans string
-	var err error
-	werr := l.shell.Host().Thread.Away(func() {
-		ans, err = l.ed.Ask(ctx, questionText(q), func(s string) bool { return answerOf(s) != "" })
-	})
-	switch {
-	case werr != nil:
-		return loop.Answer{}, werr
-	case errors.Is(err, ErrNoPerson):
-		return loop.Answer{}, loop.ErrNobody
-	case errors.Is(err, ErrInterrupted):
-		q.Call.Agent.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
-		return loop.Answer{Reason: "cancelled at the question"}, nil
-	case err != nil:
-		return loop.Answer{}, err
-	}
-	switch answerOf(ans) {
-	case "always":
-		always()
-		return loop.Answer{Allow: true}, nil
-	case "yes":
-		return loop.Answer{Allow: true}, nil
-	}
-	return loop.Answer{Reason: "the user said no"}, nil
-}
-
-func answerOf(s string) string {
-	switch strings.ToLower(strings.TrimSpace(s)) {
-	case "y", "yes":
-		return "yes"
-	case "n", "no":
-		return "no"
-	case "a", "always":
-		return "always"
-	}
-	return ""
-}
-
-// questionText is the question about a call: what would run, why it is asked.
-func questionText(q loop.Question) string {
-	var b strings.Builder
-	what := string(q.Call.Arguments)
-	if cmd, ok := q.Call.ToolArgument("command"); ok {
-		what = cmd
-	} else if path, ok := q.Call.ToolArgument("path"); ok {
-		what = path
-	}
-	fmt.Fprintf(&b, "%s: %s\n", q.Call.Name, what)
-	if q.Reason != "" && !strings.Contains(q.Reason, what) {
-		fmt.Fprintf(&b, "  %s\n", q.Reason)
-	}
-	fmt.Fprintf(&b, "allow %s? y / n / always ", q.Call.Name)
-	return b.String()
 }
