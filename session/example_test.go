@@ -21,7 +21,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	log, err := store.Create(session.Header{ID: "demo", Cwd: "/work"})
+	log, err := store.Create(session.Header{ID: "demo", Cwd: "/project"})
 	if err != nil {
 		fmt.Println(err)
 		return

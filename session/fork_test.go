@@ -10,7 +10,7 @@ import (
 
 func TestB216_Fork(t *testing.T) {
 	s := checked(t)
-	h := session.Header{ID: "parent", Cwd: "/work", Origin: "subagent", DelegationDepth: 2, AgentPreset: "p", ParentSession: "grand"}
+	h := session.Header{ID: "parent", Cwd: "/project", Origin: "subagent", DelegationDepth: 2, AgentPreset: "p", ParentSession: "grand"}
 	l, err := s.Create(h)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestB216_Fork(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := c.Header()
-		if got.ID == "parent" || got.Cwd != "/work" || got.ParentSession != "parent" || got.SeedLength == nil || *got.SeedLength != tc.copies ||
+		if got.ID == "parent" || got.Cwd != "/project" || got.ParentSession != "parent" || got.SeedLength == nil || *got.SeedLength != tc.copies ||
 			got.Origin != "" || got.DelegationDepth != 0 || got.AgentPreset != "" {
 			t.Errorf("%+v", got)
 		}
@@ -106,7 +106,7 @@ func TestForkFrom(t *testing.T) {
 	l := create(t, s, "a")
 	must(t, l, start(1), end())
 	c, err := s.ForkFrom("a", session.Last, "b") // while it is open
-	if err != nil || c.Len() != 3 || c.Header().Cwd != "/work" {
+	if err != nil || c.Len() != 3 || c.Header().Cwd != "/project" {
 		t.Fatal(err)
 	}
 	closeLog(t, c)

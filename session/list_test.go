@@ -28,7 +28,7 @@ func TestList(t *testing.T) {
 	var got []string
 	for _, i := range infos {
 		got = append(got, fmt.Sprintf("%s %d %v %v %q", i.ID, i.Records, i.Holder != nil, i.Scanned, i.Warning))
-		if i.Header.Cwd != "/work" || i.Size == 0 || i.Path == "" || i.Updated < i.Header.CreatedAt {
+		if i.Header.Cwd != "/project" || i.Size == 0 || i.Path == "" || i.Updated < i.Header.CreatedAt {
 			t.Errorf("%+v", i)
 		}
 	}
@@ -120,7 +120,7 @@ func TestListOddThings(t *testing.T) {
 			t.Errorf("%s can be read", id)
 		}
 	}
-	if _, err := s.Newest("/work"); err == nil {
+	if _, err := s.Newest("/project"); err == nil {
 		t.Error("a broken session is the newest of a folder")
 	}
 }

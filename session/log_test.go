@@ -35,7 +35,7 @@ func TestB188_Envelope(t *testing.T) {
 		t.Errorf("first record: %+v", first)
 	}
 	closeLog(t, l)
-	want := `{"version":0,"id":"a","createdAt":T,"cwd":"/work"}
+	want := `{"version":0,"id":"a","createdAt":T,"cwd":"/project"}
 {"type":"user/message","seq":0,"time":T,"data":{"text":"<ä>"},"surfaceOp":"append"}
 {"type":"my/x","seq":1,"time":T,"data":null,"ignorable":true}
 {"type":"assistant/message","seq":2,"time":T,"data":[1,2],"surfaceOp":{"op":"replace","start":0,"end":1},"sourceEventSeqs":[1,0]}

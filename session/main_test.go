@@ -124,7 +124,7 @@ func openStore(t testing.TB, opt session.Options) *session.Store {
 
 func create(t testing.TB, s *session.Store, id string) *session.Log {
 	t.Helper()
-	l, err := s.Create(session.Header{ID: id, Cwd: "/work"})
+	l, err := s.Create(session.Header{ID: id, Cwd: "/project"})
 	if err != nil {
 		t.Fatal(err)
 	}
