@@ -122,8 +122,12 @@ func (r *Renderer) resultLines(text string, isError bool, out *lines) {
 			line = strings.ToValidUTF8(line[:n], "") + " ..."
 		}
 		line = expandTabs(Visible(strings.TrimSuffix(line, "\r")))
-		out.add(prefix + style(r, Clip(line, r.room(len(prefix)))))
-		if isError {
+		if !isError {
+			out.add(prefix + style(r, Clip(line, r.room(len(prefix)))))
+			continue
+		}
+		for row := range rows(line, r.room(len(prefix))) { // why something failed is read to its end
+			out.add(prefix + style(r, row))
 			prefix = "    "
 		}
 	}

@@ -2,6 +2,7 @@ package render
 
 import (
 	"iter"
+	"strings"
 	"unicode"
 )
 
@@ -53,6 +54,21 @@ func rows(s string, width int) iter.Seq[string] {
 			s = s[next:]
 		}
 	}
+}
+
+// Wrap breaks the lines of text, which has been made visible and has no colours, between
+// words so that they take at most width cells; 0 is no limit.
+func Wrap(text string, width int) string {
+	if width <= 0 {
+		return text
+	}
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		for row := range rows(line, width) {
+			out = append(out, row)
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // closing reports whether the cluster is punctuation that must not begin a line.

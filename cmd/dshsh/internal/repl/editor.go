@@ -409,6 +409,9 @@ func (e *Editor) PutBack(ev Event) {
 	e.redraw()
 }
 
+// Person reports whether somebody types: input and output are a terminal, if a dumb one.
+func (e *Editor) Person() bool { return e.person }
+
 // Size returns the terminal's columns and rows; without a terminal 0, 0.
 func (e *Editor) Size() (cols, rows int) {
 	if e.tty == nil {
