@@ -154,7 +154,8 @@ func ctxLog(c *Call) (Value, error) {
 	return nil, nil
 }
 
-// Display is how a value is printed: strings as they are, the rest as JSON.
+// Display is how a value is printed: strings as they are, the rest as JSON, in which
+// what has no JSON form stands in brackets, such as "[agent]".
 func Display(v Value) string {
 	switch v := v.(type) {
 	case string:
@@ -166,7 +167,7 @@ func Display(v Value) string {
 	case Object:
 		return "[" + v.Class().Name + "]"
 	}
-	raw, err := MarshalValue(v)
+	raw, err := appendJSON(nil, v, "value", 0, true)
 	if err != nil {
 		return "[" + err.Error() + "]"
 	}

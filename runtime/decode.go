@@ -41,7 +41,7 @@ var (
 
 func decode(v Value, dst reflect.Value, path string) error {
 	t := dst.Type()
-	if view, ok := v.(*View); ok && view.raw == nil && view.rv.Type().AssignableTo(t) {
+	if view, ok := v.(*View); ok && t != valueType && view.raw == nil && view.rv.Type().AssignableTo(t) {
 		dst.Set(view.rv)
 		return nil
 	}

@@ -202,13 +202,15 @@ func reflectValue(v reflect.Value) Value {
 // and functions are refused, as are NaN, infinities, invalid UTF-8 and what exceeds the
 // caps; path names the place in the error.
 func AppendJSON(dst []byte, v Value, path string) ([]byte, error) {
-	return appendJSON(dst, v, path, 0)
+	return appendJSON(dst, v, path, 0, false)
 }
 
 // MarshalValue is AppendJSON into a fresh slice.
 func MarshalValue(v Value) (json.RawMessage, error) { return AppendJSON(nil, v, "value") }
 
-func appendJSON(dst []byte, v Value, path string, depth int) ([]byte, error) {
+// appendJSON with loose set writes what is no JSON value as a text in brackets, for
+// people to read.
+func appendJSON(dst []byte, v Value, path string, depth int, loose bool) ([]byte, error) {
 	if depth > MaxValueDepth {
 		return nil, fmt.Errorf("%s: nested more than %d deep", path, MaxValueDepth)
 	}
@@ -228,6 +230,9 @@ func appendJSON(dst []byte, v Value, path string, depth int) ([]byte, error) {
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
+			if loose {
+				return append(dst, "null"...), nil
+			}
 			return nil, fmt.Errorf("%s: %v is not a JSON value", path, v)
 		}
 		b, err := json.Marshal(v)
@@ -235,6 +240,9 @@ func appendJSON(dst []byte, v Value, path string, depth int) ([]byte, error) {
 	case Number:
 		return append(dst, v...), nil
 	case *View:
+		if v.raw == nil && mayBeLive(v.rv.Type()) {
+			return v.appendMembers(dst, path, depth, loose)
+		}
 		b, err := v.JSON()
 		return append(dst, b...), err
 	case []any:
@@ -244,7 +252,7 @@ func appendJSON(dst []byte, v Value, path string, depth int) ([]byte, error) {
 				dst = append(dst, ',')
 			}
 			var err error
-			if dst, err = appendJSON(dst, e, path+"["+strconv.Itoa(i)+"]", depth+1); err != nil {
+			if dst, err = appendJSON(dst, e, path+"["+strconv.Itoa(i)+"]", depth+1, loose); err != nil {
 				return nil, err
 			}
 		}
@@ -260,14 +268,20 @@ func appendJSON(dst []byte, v Value, path string, depth int) ([]byte, error) {
 				return nil, err
 			}
 			dst = append(dst, ':')
-			if dst, err = appendJSON(dst, v[k], path+"."+k, depth+1); err != nil {
+			if dst, err = appendJSON(dst, v[k], path+"."+k, depth+1, loose); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, '}'), nil
 	case Object:
+		if loose {
+			return appendString(dst, "["+v.Class().Name+"]", path)
+		}
 		return nil, fmt.Errorf("%s: a live %s is not a JSON value", path, v.Class().Name)
 	case Func, *GoFunc:
+		if loose {
+			return append(dst, `"[function]"`...), nil
+		}
 		return nil, fmt.Errorf("%s: a function is not a JSON value", path)
 	}
 	b, err := marshalGo(v)

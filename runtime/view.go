@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -87,12 +88,81 @@ func (v *View) At(i int) Value {
 	return reflectValue(v.rv.Index(i))
 }
 
-// JSON is the whole value as text.
+// JSON is the whole value as text. One with something live in it has none.
 func (v *View) JSON() (json.RawMessage, error) {
 	if v.raw != nil {
 		return bytes.TrimSpace(v.raw), nil
 	}
+	if mayBeLive(v.rv.Type()) {
+		return v.appendMembers(nil, "value", 0, false)
+	}
 	return marshalGo(v.rv.Interface())
+}
+
+// appendMembers is appendJSON member by member, which meets what is live.
+func (v *View) appendMembers(dst []byte, path string, depth int, loose bool) ([]byte, error) {
+	var err error
+	if v.list {
+		dst = append(dst, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			if dst, err = appendJSON(dst, v.At(i), path+"["+strconv.Itoa(i)+"]", depth+1, loose); err != nil {
+				return nil, err
+			}
+		}
+		return append(dst, ']'), nil
+	}
+	dst = append(dst, '{')
+	for i, k := range v.Keys() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendString(dst, k, path); err != nil {
+			return nil, err
+		}
+		m, _ := v.Get(k)
+		if dst, err = appendJSON(append(dst, ':'), m, path+"."+k, depth+1, loose); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+var live sync.Map // reflect.Type -> bool
+
+// mayBeLive says whether values of t can hold an Object, which json would look into.
+func mayBeLive(t reflect.Type) bool {
+	if b, ok := live.Load(t); ok {
+		return b.(bool)
+	}
+	b := holdsObject(t, map[reflect.Type]bool{})
+	live.Store(t, b)
+	return b
+}
+
+func holdsObject(t reflect.Type, seen map[reflect.Type]bool) bool {
+	switch {
+	case t.Implements(objectType):
+		return true
+	case seen[t] || t == rawType || t.Implements(marshalerType):
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Interface:
+		return true // nobody knows
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return holdsObject(t.Elem(), seen)
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(t) {
+			if f.IsExported() && f.Tag.Get("json") != "-" && holdsObject(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Source gives the Go value behind the view, or raw JSON.

@@ -3,7 +3,6 @@ package js
 import (
 	_ "embed"
 	"strings"
-	"time"
 
 	"github.com/dop251/goja"
 
@@ -207,56 +206,6 @@ func (v *vm) display(x goja.Value) string {
 		return "[" + err.Error() + "]"
 	}
 	return runtime.Display(val)
-}
-
-// setTimer is setTimeout and its kin, on Instance.After.
-func (v *vm) setTimer(name string, c goja.FunctionCall, repeat bool) goja.Value {
-	f, ok := c.Argument(0).(*goja.Object)
-	if _, callable := goja.AssertFunction(c.Argument(0)); !ok || !callable {
-		panic(v.rt.NewTypeError("%s: got no function", name))
-	}
-	var d time.Duration
-	if name != "setImmediate" {
-		d = time.Duration(max(0, min(c.Argument(1).ToFloat(), 86400e3)) * float64(time.Millisecond))
-	}
-	if repeat {
-		d = max(d, time.Millisecond) // an interval of nothing would never let anybody else in
-	}
-	var args []runtime.Value
-	if len(c.Arguments) > 2 {
-		args = v.exportArgs(name, c.Arguments[2:])
-	}
-	v.timerN++
-	id := v.timerN
-	if v.timers == nil {
-		v.timers = map[int64]func(){}
-	}
-	var arm func()
-	arm = func() {
-		v.timers[id] = v.in.After(d, name, func(h *runtime.Hook) error {
-			if v.closed || v.dead || v.timers[id] == nil {
-				return nil
-			}
-			if repeat {
-				arm() // first, so that the callback can clear it
-			} else {
-				delete(v.timers, id)
-			}
-			_, err := v.Call(h, fn{v, f}, args...)
-			return err
-		})
-	}
-	arm()
-	return v.rt.ToValue(id)
-}
-
-func (v *vm) clearTimer(c goja.FunctionCall) goja.Value {
-	id := c.Argument(0).ToInteger()
-	if stop := v.timers[id]; stop != nil {
-		stop()
-		delete(v.timers, id)
-	}
-	return goja.Undefined()
 }
 
 var microtaskProgram = goja.MustCompile(internalPrefix+"queueMicrotask", "(async (f) => { await null; f(); })", true)

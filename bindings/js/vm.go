@@ -44,8 +44,9 @@ type vm struct {
 	modules    map[string]*goja.Object // required files, by path
 	main       *goja.Object            // the script's own module object
 	preludeObj *goja.Object
-	timers     map[int64]func()
+	timers     map[int64]*timer // that have not fired, or are repeated
 	timerN     int64
+	due        []func() // timers of hooks that run next, in order
 
 	interruptFn, clearFn func()
 }
@@ -132,6 +133,9 @@ func (v *vm) Close() {
 		c.late = nil // an observer that is cut off by the end of its script has not failed
 	}
 	v.failPending(runtime.ErrUnloaded)
+	for _, t := range v.timers {
+		t.stop()
+	}
 	v.timers, v.loose = nil, nil
 }
 
