@@ -41,3 +41,57 @@ func Reconstruct(records []session.Record) ([]*model.Request, error) {
 	}
 	return out, nil
 }
+
+// Verify checks that a log holds what the model saw and said: its records follow each
+// other, every request can be rebuilt, and every reply is what its chunks amount to,
+// unless a listener replaced it. It returns what does not hold, by record.
+func Verify(records []session.Record) (problems []error) {
+	bad := func(rec session.Record, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("record %d (%s): %w", rec.Seq, rec.Type, fmt.Errorf(format, args...)))
+	}
+	v := NewValidator()
+	replaced := map[[2]int]bool{} // turn, step: agent/step-result changed the message
+	for _, rec := range records {
+		var d HookDecision
+		if rec.Type == RecHookDecision && decodeData(rec, &d) && d.Event == StepResultEvent.Name {
+			replaced[[2]int{d.Turn, d.Step}] = true
+		}
+	}
+	for _, rec := range records {
+		if err := v.Check(rec); err != nil {
+			bad(rec, "%w", err)
+			continue
+		}
+		v.Commit(rec)
+		var m AssistantMessage
+		if rec.Type != RecAssistant || !decodeData(rec, &m) || replaced[[2]int{m.Turn, m.Step}] {
+			continue
+		}
+		asm := model.NewAssembler()
+		for _, seq := range rec.SourceEventSeqs {
+			var c ChunkRecord
+			if seq >= rec.Seq || records[seq].Type != RecChunk || !decodeData(records[seq], &c) {
+				bad(rec, "its source %d is no chunk before it", seq)
+				continue
+			}
+			asm.Add(c.Chunk)
+		}
+		want := asm.Blocks()
+		if m.Interrupted {
+			want = asm.Interrupted()
+		}
+		if !sameBlocks(want, m.Message.Content) {
+			bad(rec, "the message is not what its %d chunks amount to", len(rec.SourceEventSeqs))
+		}
+	}
+	if _, err := Reconstruct(records); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+func sameBlocks(a, b []model.Block) bool {
+	x, err1 := marshal(append([]model.Block{}, a...))
+	y, err2 := marshal(append([]model.Block{}, b...))
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}

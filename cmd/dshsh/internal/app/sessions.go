@@ -11,6 +11,7 @@ import (
 
 	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/loop"
 	"dshsh/session"
 )
 
@@ -27,6 +28,7 @@ func newSessionCommand(e *Env) *cobra.Command {
 	check := &cobra.Command{Use: "check [ID]", Short: "Check a session's log, by default the newest of this folder", Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return checkSession(e, args) }}
 	c.AddCommand(list, show, check)
+	c.AddCommand(copyCommands(e)...)
 	return c
 }
 
@@ -147,6 +149,16 @@ func checkSession(e *Env, args []string) error {
 	}
 	if rep.Damaged() {
 		return rep.Err()
+	}
+	_, recs, _, err := store.Read(id)
+	if err != nil {
+		return err
+	}
+	if problems := loop.Verify(recs); len(problems) > 0 {
+		for _, p := range problems {
+			fmt.Fprintln(e.Stdout, render.Visible(p.Error()))
+		}
+		return fmt.Errorf("session %s: what the model saw cannot be rebuilt from %d records", id, len(problems))
 	}
 	if rep.Torn != nil {
 		fmt.Fprintf(e.Stdout, "the last record is cut off (%d bytes); resuming puts it aside\n", rep.Torn.Bytes)
