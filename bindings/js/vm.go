@@ -48,7 +48,9 @@ type vm struct {
 	timerN     int64
 	due        []func() // timers of hooks that run next, in order
 
-	interruptFn, clearFn func()
+	visits  []*visit
+	blank   runtime.Meter // what the meter of a visit starts from
+	clearFn func()
 }
 
 // wound is an interrupt, a stack overflow or a panic of Go that has gone through goja and
@@ -65,7 +67,7 @@ func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
 		rt: goja.New(), in: in, th: in.Host().Thread, prog: p,
 		pending: map[*call]struct{}{},
 	}
-	v.interruptFn = func() { v.rt.Interrupt(runtime.ErrDeadline) }
+	v.blank = *in.NewMeter(func() { v.rt.Interrupt(runtime.ErrDeadline) })
 	v.clearFn = func() {
 		if v.depth == 0 {
 			v.rt.ClearInterrupt()
@@ -164,7 +166,7 @@ func (v *vm) resume(c *call, fn func() error) {
 }
 
 func (v *vm) stay(c *call, tell bool, fn func() error) error {
-	e := &runtime.Entry{VM: v, NoWait: true, Meter: v.in.NewMeter(v.interruptFn)}
+	e := v.entry()
 	v.th.Enter(e)
 	v.depth++
 	curs := len(v.curs)
@@ -200,6 +202,22 @@ func (v *vm) stay(c *call, tell bool, fn func() error) error {
 		v.outermost()
 	}
 	return err
+}
+
+// visit is an entry with its meter, kept for the next stay at the same depth.
+type visit struct {
+	entry runtime.Entry
+	meter runtime.Meter
+}
+
+func (v *vm) entry() *runtime.Entry {
+	if v.depth == len(v.visits) {
+		v.visits = append(v.visits, &visit{})
+	}
+	x := v.visits[v.depth]
+	x.meter = v.blank
+	x.entry = runtime.Entry{VM: v, NoWait: true, Meter: &x.meter}
+	return &x.entry
 }
 
 // outermost does what has to wait until no frame is open.
