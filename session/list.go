@@ -76,14 +76,14 @@ func (s *Store) list(budget int64) ([]Info, error) {
 }
 
 // Newest returns the session of a working folder ("": of any) with the newest record, leaving out those that other
-// sessions began. It fails with NotFound.
+// sessions began and those without a record. It fails with NotFound.
 func (s *Store) Newest(cwd string) (Info, error) {
 	infos, err := s.list(0)
 	if err != nil {
 		return Info{}, err
 	}
 	for _, info := range infos {
-		if info.Header.Origin == "" && (cwd == "" || info.Header.Cwd == cwd) {
+		if info.Header.Origin == "" && info.Records != 0 && (cwd == "" || info.Header.Cwd == cwd) {
 			return info, nil
 		}
 	}

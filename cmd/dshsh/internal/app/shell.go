@@ -51,6 +51,7 @@ type sh struct {
 	onHeld    func()     // a change waits for trust
 	approvals policy.Approvals
 	shown     map[string]string // last failure shown, by script; on the host thread
+	unused    []string          // logs of sessions that nothing was said in; on the host thread
 }
 
 // newShell wires a shell; nothing runs yet. approve answers asks (nil: nobody is there).
@@ -201,6 +202,9 @@ func (s *sh) start(ctx context.Context) (reload.Report, error) {
 			cfg.Folders = append(cfg.Folders, reload.Folder{Layer: runtime.LayerBundled, Dir: ".", FS: scripts.FS, Only: only})
 		}
 	}
+	if err := s.host.Do(ctx, func() { loop.SessionDisposed.On(s.host.Host, s.noteUnused) }); err != nil {
+		return reload.Report{}, err
+	}
 	s.manager = reload.New(cfg)
 	r, err := s.manager.Start(ctx)
 	if err != nil {
@@ -216,6 +220,22 @@ func (s *sh) stop() {
 	}
 	s.host.Stop()
 	_ = s.bash.Close()
+	for _, path := range s.unused {
+		_ = os.Remove(path) // the next --continue and the lists are better without it
+	}
+}
+
+// noteUnused notes the log of a session that ends without anything having been said in it.
+func (s *sh) noteUnused(p loop.SessionPayload) error {
+	for _, r := range p.Session.Records() {
+		if !r.Ignorable {
+			return nil
+		}
+	}
+	if p.Session.Path() != "" && p.Session.Header().ParentSession == "" {
+		s.unused = append(s.unused, p.Session.Path())
+	}
+	return nil
 }
 
 // gate holds the project's scripts back until its folder is trusted.
