@@ -29,7 +29,7 @@ var dangers = []struct {
 	{"pcall loop", `while true do pcall(function() while true do end end) end`, ""},
 	{"tail pcall", `return pcall(function() while true do end end)`, ""},
 	{"xpcall handler", `while true do xpcall(function() while true do end end, function() while true do end end) end`, ""},
-	{"nested pcall", `local function f(n) if n == 0 then while true do end end return pcall(f, n - 1) end f(120) while true do end`, ""},
+	{"nested pcall", `local function f(n) if n == 0 then while true do end end return pcall(f, n - 1) end f(100) while true do end`, ""},
 	{"recursive pcall", `local function f() pcall(f) f() end f()`, ""},
 	{"recursion", `local function f() return 1 + f() end f()`, "stack overflow"},
 	{"recursion held", `local function f() return 1 + f() end while true do pcall(f) end`, ""},
@@ -160,6 +160,7 @@ func TestDangers(t *testing.T) {
 	}
 	for _, d := range dangers {
 		t.Run(strings.ReplaceAll(d.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
 			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, self)

@@ -4,6 +4,18 @@
 // A script has one virtual machine. Each call into it runs on a Lua thread of its own,
 // on the caller's goroutine, so that a function that waits parks that goroutine, also
 // inside pcall, gsub, sort and coroutines, while other hooks of the same script run.
+//
+// What a script finds beside ctx: the base functions without those that reach files;
+// string with a matcher that can be interrupted, table, math, coroutine; os with time,
+// clock, date and difftime; print; require, within the script's folder; json (encode,
+// decode, null, array, object, int); text (split, lines, trim, contains, startswith,
+// endswith, find, match, findall, replace, utf8), whose expressions are RE2.
+//
+// What an event gives is read as if it were a table and cannot be changed: null reads as
+// nil, a list keeps its length, and :totable() gives a copy in which null is json.null. A
+// table is a list if its keys are 1 to n, an object if they are strings, and nothing else;
+// an empty one is an object. pcall and coroutines differ from gopher-lua's own where those
+// lose variables, results or the place of an error.
 package lua
 
 import (

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"errors"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -111,6 +112,9 @@ func (vm *machine) caught(L *glua.LState, err error, handler *glua.LFunction) in
 		vm.raise(L, vm.ctx.Err())
 	}
 	obj := vm.errorValue(err)
+	if s, ok := obj.(glua.LString); ok {
+		obj = glua.LString(direct(string(s)))
+	}
 	vm.noteCaught(obj, err)
 	if handler != nil {
 		L.SetTop(0)
@@ -132,6 +136,15 @@ func (vm *machine) caught(L *glua.LState, err error, handler *glua.LFunction) in
 	L.Push(glua.LFalse)
 	L.Push(obj)
 	return 2
+}
+
+// direct mends the words of gopher-lua for a library function that pcall has called
+// itself: it has no place there, and no name.
+func direct(msg string) string {
+	if rest, ok := strings.CutPrefix(msg, " bad argument"); ok {
+		return "bad argument" + strings.Replace(rest, " to main chunk", "", 1)
+	}
+	return msg
 }
 
 // errorValue is what Lua was thrown. A Go panic that is no Lua error is a fault of the
@@ -299,7 +312,7 @@ func (vm *machine) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 		fn, _ = co.Get(1).(*glua.LFunction)
 	}
 	vm.cur = s
-	state, err, results := vm.enterCoroutine(L, co, fn, args)
+	state, results, err := vm.enterCoroutine(L, co, fn, args)
 	vm.cur = s.up
 	vm.base.G.CurrentThread = s.up.L
 	if state == glua.ResumeError {
@@ -318,13 +331,14 @@ func (vm *machine) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 
 // enterCoroutine is LState.Resume, with an error for a yield that gopher-lua could not
 // carry out: that unwinds the resumer as well, with its message lost.
-func (vm *machine) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua.LValue) (state glua.ResumeState, err error, results []glua.LValue) {
+func (vm *machine) enterCoroutine(L, co *glua.LState, fn *glua.LFunction, args []glua.LValue) (state glua.ResumeState, results []glua.LValue, err error) {
 	defer func() {
 		if co.Context().(*coContext).broken && recover() != nil {
-			state, err, results = glua.ResumeError, errYield, nil
+			state, results, err = glua.ResumeError, nil, errYield
 		}
 	}()
-	return L.Resume(co, fn, args...)
+	state, err, results = L.Resume(co, fn, args...)
+	return state, results, err
 }
 
 // plain is an error as Lua's own functions raise it: a string that begins with the place.

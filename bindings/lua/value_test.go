@@ -32,7 +32,7 @@ func TestViews(t *testing.T) {
 		{`local v = rig.take give(pcall(function() v.s = 1 end)) give(pcall(function() v.list[1] = 1 end)) give(pcall(rawset, v, "s", 1)) give(pcall(setmetatable, v, {})) give(getmetatable(v))`,
 			`false a.lua:1: cannot change "s": what an event gives is read-only; return the change, or change a copy made with :totable() ` +
 				`false a.lua:1: cannot change "1": what an event gives is read-only; return the change, or change a copy made with :totable() ` +
-				`false  bad argument #1 to main chunk (table expected, got userdata) false  bad argument #1 to main chunk (table expected, got userdata) view`},
+				`false bad argument #1 (table expected, got userdata) false bad argument #1 (table expected, got userdata) view`},
 		{`local v = rig.take local n = 0 for i = 1, 100 do n = n + (v["i"] or 0) end give(n)`, `700`},
 	} {
 		r.expect(c.body, c.want)

@@ -62,7 +62,7 @@ type strand struct {
 }
 
 // maxStrands is how deep pcall and coroutines may nest. Each level takes Go stack.
-const maxStrands = 160
+const maxStrands = 120
 
 // vmContext is the one context of a VM. gopher-lua asks Done before every instruction,
 // so what it returns can change from one call to the next: it is the kill channel of the
@@ -129,7 +129,7 @@ const registryMax = 1 << 18
 func (vm *machine) newThread(registry int, fixed bool) *glua.LState {
 	vm.base.Options = glua.Options{
 		RegistrySize: registry, RegistryMaxSize: registryMax, RegistryGrowStep: 1024,
-		CallStackSize: 256, MinimizeStackMemory: !fixed, SkipOpenLibs: true, IncludeGoStackTrace: true,
+		CallStackSize: 512, MinimizeStackMemory: !fixed, SkipOpenLibs: true, IncludeGoStackTrace: true,
 	}
 	L, _ := vm.base.NewThread()
 	L.SetContext(vm.ctx)
