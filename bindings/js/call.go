@@ -150,13 +150,6 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 	return v.whenSettled(c, ret)
 }
 
-// awaitProgram awaits by syntax: nothing in it can be replaced by a script.
-var awaitProgram = goja.MustCompile(internalPrefix+"await", `(async (p, ok, bad) => {
-  let x;
-  try { x = await p; } catch (e) { bad(e); return; }
-  ok(x);
-})`, true)
-
 // whenSettled settles c when the promise does.
 func (v *vm) whenSettled(c *call, promise goja.Value) error {
 	if v.awaiter == nil {
@@ -183,8 +176,8 @@ func (v *vm) whenSettled(c *call, promise goja.Value) error {
 }
 
 // helper runs a program of ours that gives a function.
-func (v *vm) helper(p *goja.Program) (goja.Callable, error) {
-	x, err := v.rt.RunProgram(p)
+func (v *vm) helper(p func() *goja.Program) (goja.Callable, error) {
+	x, err := v.rt.RunProgram(p())
 	if err != nil {
 		return nil, err
 	}

@@ -2,21 +2,39 @@ package js
 
 import (
 	_ "embed"
+	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/dop251/goja"
 
 	"dshsh/runtime"
 )
 
-// probeProgram awaits a microtask by syntax, not by anything that a script could replace.
-var probeProgram = goja.MustCompile(internalPrefix+"probe", "(async (f) => { await null; f(); })", true)
-
 //go:embed prelude.js
 var preludeSource string
 
-// preludeProgram gives a function that makes what is easier written in JavaScript.
-var preludeProgram = goja.MustCompile(internalPrefix+"prelude", preludeSource, true)
+// Programs of ours, compiled when they are first needed: a process that runs no script
+// pays nothing for them. Each gives a function, or a few. What they do they do by syntax,
+// not by anything that a script could replace.
+var (
+	// preludeProgram makes the globals that are easier written in JavaScript.
+	preludeProgram = lazily("prelude", preludeSource)
+	// laterProgram calls a function in a microtask.
+	laterProgram = lazily("later", "(async (f) => { await null; f(); })")
+	// awaitProgram calls ok or bad when a promise has settled.
+	awaitProgram = lazily("await", `(async (p, ok, bad) => {
+  let x;
+  try { x = await p; } catch (e) { bad(e); return; }
+  ok(x);
+})`)
+	// functionsProgram gives a function of each kind that has a constructor of its own.
+	functionsProgram = lazily("functions", "[async () => {}, function* () {}]")
+)
+
+func lazily(name, source string) func() *goja.Program {
+	return sync.OnceValue(func() *goja.Program { return goja.MustCompile(internalPrefix+name, source, true) })
+}
 
 // globals gives a new VM what scripts find in it: as the prototype of the global object,
 // which makes a name when it is first read. A script may still declare or assign any of
@@ -69,7 +87,7 @@ func (g *globals) Delete(string) bool { return true }
 var globalNames = []string{
 	"ctx", "console", "require", "module", "exports", "queueMicrotask",
 	"setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "clearImmediate",
-	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder",
+	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder", "URL", "URLSearchParams",
 }
 
 func (v *vm) makeGlobal(key string) goja.Value {
@@ -92,7 +110,7 @@ func (v *vm) makeGlobal(key string) goja.Value {
 		return v.native(key, func(c goja.FunctionCall) goja.Value { return v.setTimer(key, c, true) })
 	case "clearTimeout", "clearInterval", "clearImmediate":
 		return v.native(key, v.clearTimer)
-	case "structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder":
+	case "structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder", "URL", "URLSearchParams":
 		return v.prelude().Get(key)
 	}
 	return nil
@@ -123,12 +141,65 @@ func (v *vm) prelude() *goja.Object {
 			b, _ := c.Argument(0).Export().(goja.ArrayBuffer)
 			from, to := c.Argument(1).ToInteger(), c.Argument(2).ToInteger()
 			return v.rt.ToValue(strings.ToValidUTF8(string(b.Bytes()[from:to]), "\uFFFD"))
-		}))
+		}),
+		v.native("parseURL", v.parseURL))
 	if err != nil {
 		panic(err)
 	}
 	v.preludeObj = obj.(*goja.Object)
 	return v.preludeObj
+}
+
+// The schemes whose URLs have a host, and the port that is left out of them.
+var specialPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}
+
+// parseURL splits a URL, relative to a base if there is one, into its parts.
+func (v *vm) parseURL(c goja.FunctionCall) goja.Value {
+	text, base := c.Argument(0).String(), c.Argument(1).String()
+	u, err := url.Parse(strings.TrimSpace(text))
+	var b *url.URL
+	if err == nil {
+		b, err = url.Parse(base)
+	}
+	if err == nil {
+		u = b.ResolveReference(u) // takes .. out of the path, also without a base
+	}
+	if err != nil {
+		panic(v.rt.NewTypeError("Invalid URL: %s", text))
+	}
+	port, special := specialPorts[u.Scheme]
+	if u.Scheme == "" || special && u.Host == "" {
+		panic(v.rt.NewTypeError("Invalid URL: %s", text))
+	}
+	p := map[string]any{
+		"protocol": u.Scheme + ":", "special": special, "slashes": u.Host != "" || special || u.Scheme == "file",
+		"hostname": strings.ToLower(u.Hostname()), "port": u.Port(), "pathname": u.EscapedPath(), "search": "", "hash": "",
+		"username": "", "password": "",
+	}
+	if strings.Contains(u.Hostname(), ":") {
+		p["hostname"] = "[" + strings.ToLower(u.Hostname()) + "]"
+	}
+	if u.Port() == port {
+		p["port"] = ""
+	}
+	switch {
+	case u.Opaque != "":
+		p["pathname"] = u.Opaque
+	case u.Path == "" && special:
+		p["pathname"] = "/"
+	}
+	if u.RawQuery != "" {
+		p["search"] = "?" + strings.ReplaceAll(u.RawQuery, " ", "%20")
+	}
+	if u.Fragment != "" {
+		p["hash"] = "#" + u.EscapedFragment()
+	}
+	if u.User != nil {
+		p["username"] = url.PathEscape(u.User.Username())
+		secret, _ := u.User.Password()
+		p["password"] = url.PathEscape(secret)
+	}
+	return v.toJS(p)
 }
 
 // console is the console object; its functions are made when they are first read.
@@ -208,13 +279,11 @@ func (v *vm) display(x goja.Value) string {
 	return runtime.Display(val)
 }
 
-var microtaskProgram = goja.MustCompile(internalPrefix+"queueMicrotask", "(async (f) => { await null; f(); })", true)
-
 func (v *vm) queueMicrotask(c goja.FunctionCall) goja.Value {
 	if _, ok := goja.AssertFunction(c.Argument(0)); !ok {
 		panic(v.rt.NewTypeError("queueMicrotask: got no function"))
 	}
-	f, err := v.helper(microtaskProgram)
+	f, err := v.helper(laterProgram)
 	if err == nil {
 		_, err = f(goja.Undefined(), c.Argument(0))
 	}

@@ -308,9 +308,6 @@ func nesting(s string, quoted bool) int {
 	return most
 }
 
-// functionsProgram gives a function of each kind that has a constructor of its own.
-var functionsProgram = goja.MustCompile(internalPrefix+"functions", "[async () => {}, function* () {}]", true)
-
 // banEval removes the ways to make code of a text: goja's parser can be driven out of its
 // stack, and a policy that hides code in texts is one that nobody can review.
 func (v *vm) banEval() {
@@ -322,7 +319,7 @@ func (v *vm) banEval() {
 	_ = f.Set("prototype", proto) // so that instanceof goes on to work
 	v.hide(proto, "constructor", f)
 	v.hide(g, "Function", f)
-	protos, err := v.rt.RunProgram(functionsProgram)
+	protos, err := v.rt.RunProgram(functionsProgram())
 	if err != nil {
 		panic(err)
 	}

@@ -1,4 +1,4 @@
-(function (isLiveSignal, encode, decode) {
+(function (isLiveSignal, encode, decode, parseURL) {
   'use strict';
 
   class DOMException extends Error {
@@ -117,5 +117,94 @@
     }
   }
 
-  return { structuredClone, AbortController, AbortSignal, TextEncoder, TextDecoder };
+  const escape = (s) => encodeURIComponent(s).replace(/%20/g, '+').replace(/[!'()~]/g, (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase());
+  const unescape = (s) => {
+    s = s.replace(/\+/g, ' ');
+    try { return decodeURIComponent(s); } catch { return s; }
+  };
+
+  class URLSearchParams {
+    #list = [];
+    #changed;
+    constructor(init = '', changed) {
+      this.#changed = changed;
+      if (typeof init === 'object' && init !== null) {
+        const pairs = typeof init[Symbol.iterator] === 'function' ? init : Object.entries(init);
+        for (const [k, v] of pairs) this.#list.push([String(k), String(v)]);
+        return;
+      }
+      for (const part of String(init).replace(/^\?/, '').split('&')) {
+        if (part === '') continue;
+        const i = part.indexOf('=');
+        this.#list.push(i < 0 ? [unescape(part), ''] : [unescape(part.slice(0, i)), unescape(part.slice(i + 1))]);
+      }
+    }
+    #set(list) {
+      this.#list = list;
+      if (this.#changed) this.#changed(this.toString());
+    }
+    get size() { return this.#list.length; }
+    get(name) { return this.#list.find(([k]) => k === String(name))?.[1] ?? null; }
+    getAll(name) { return this.#list.filter(([k]) => k === String(name)).map(([, v]) => v); }
+    has(name) { return this.#list.some(([k]) => k === String(name)); }
+    append(name, value) { this.#set([...this.#list, [String(name), String(value)]]); }
+    delete(name) { this.#set(this.#list.filter(([k]) => k !== String(name))); }
+    set(name, value) {
+      const i = this.#list.findIndex(([k]) => k === String(name));
+      const pair = [String(name), String(value)];
+      if (i < 0) this.#set([...this.#list, pair]);
+      else this.#set(this.#list.filter(([k], j) => k !== pair[0] || j === i).map((p) => (p[0] === pair[0] ? pair : p)));
+    }
+    sort() { this.#set(this.#list.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))); }
+    forEach(fn, self) { for (const [k, v] of this.#list) fn.call(self, v, k, this); }
+    keys() { return this.#list.map(([k]) => k).values(); }
+    values() { return this.#list.map(([, v]) => v).values(); }
+    entries() { return this.#list.map((p) => [...p]).values(); }
+    [Symbol.iterator]() { return this.entries(); }
+    toString() { return this.#list.map(([k, v]) => escape(k) + '=' + escape(v)).join('&'); }
+  }
+
+  // The parts of a URL; assigning a part takes it as text.
+  class URL {
+    #p;
+    #params;
+    constructor(url, base) { this.#p = parseURL(String(url), base === undefined ? '' : String(base)); }
+    static canParse(url, base) {
+      try { new URL(url, base); return true; } catch { return false; }
+    }
+    get href() {
+      const p = this.#p;
+      const user = p.username === '' ? '' : p.username + (p.password === '' ? '' : ':' + p.password) + '@';
+      return p.protocol + (p.slashes ? '//' + user + this.host : '') + p.pathname + p.search + p.hash;
+    }
+    set href(url) {
+      this.#p = parseURL(String(url), '');
+      this.#params = undefined;
+    }
+    get origin() { return this.#p.special ? this.#p.protocol + '//' + this.host : 'null'; }
+    get host() { return this.#p.hostname + (this.#p.port === '' ? '' : ':' + this.#p.port); }
+    get protocol() { return this.#p.protocol; }
+    get username() { return this.#p.username; }
+    get password() { return this.#p.password; }
+    get hostname() { return this.#p.hostname; }
+    get port() { return this.#p.port; }
+    get pathname() { return this.#p.pathname; }
+    get search() { return this.#p.search; }
+    get hash() { return this.#p.hash; }
+    set hostname(x) { this.#p.hostname = String(x); }
+    set port(x) { this.#p.port = String(x); }
+    set pathname(x) { this.#p.pathname = String(x).replace(/^(?!\/)/, '/'); }
+    set hash(x) { this.#p.hash = x === '' ? '' : '#' + String(x).replace(/^#/, ''); }
+    set search(x) {
+      this.#p.search = x === '' ? '' : '?' + String(x).replace(/^\?/, '');
+      this.#params = undefined;
+    }
+    get searchParams() {
+      return (this.#params ??= new URLSearchParams(this.#p.search, (s) => { this.#p.search = s === '' ? '' : '?' + s; }));
+    }
+    toString() { return this.href; }
+    toJSON() { return this.href; }
+  }
+
+  return { URL, URLSearchParams, structuredClone, AbortController, AbortSignal, TextEncoder, TextDecoder };
 })

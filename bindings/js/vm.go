@@ -269,7 +269,7 @@ func (v *vm) heal() {
 func (v *vm) answers() bool {
 	ok := false
 	_ = v.protect(func() error {
-		probe, err := v.helper(probeProgram)
+		probe, err := v.helper(laterProgram)
 		if err != nil {
 			return err
 		}
