@@ -24,6 +24,35 @@ func (s *Store) Fork(src Header, records []Record, boundary int64, childID strin
 			return nil, fmt.Errorf("session %s: %w: %s: choose another id", childID, Exists, s.logPath(childID))
 		}
 	}
+	v := s.opt.validator()
+	records, err := seedOf(src, v, records, boundary)
+	if err != nil {
+		return nil, err
+	}
+	n := len(records)
+	return s.create(Header{ID: childID, Cwd: src.Cwd, ParentSession: src.ID, SeedLength: &n}, records, v, true)
+}
+
+// MemoryFork is Fork without a file, of records that may come from one: what it returns is as a log from Memory. That
+// the id is not taken is the caller's to see to.
+func MemoryFork(src Header, records []Record, boundary int64, childID string, opt Options) (*Log, error) {
+	opt = opt.withDefaults()
+	v := opt.validator()
+	records, err := seedOf(src, v, records, boundary)
+	if err != nil {
+		return nil, err
+	}
+	n := len(records)
+	h := fillHeader(Header{ID: childID, Cwd: src.Cwd, ParentSession: src.ID, SeedLength: &n}, opt)
+	l := &Log{opt: opt, header: h, validator: v, firstLive: n}
+	if l.records, err = l.withEndSeed(records); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// seedOf returns the records up to a boundary, once v has committed them and all is closed there.
+func seedOf(src Header, v Validator, records []Record, boundary int64) ([]Record, error) {
 	last := int64(len(records)) - 1
 	if boundary == Last {
 		boundary = last
@@ -31,13 +60,8 @@ func (s *Store) Fork(src Header, records []Record, boundary int64, childID strin
 	if boundary > last || boundary < min(last, 0) {
 		return nil, fmt.Errorf("session %s: %w: %d: its records are 0 to %d", src.ID, InvalidBoundary, boundary, last)
 	}
-	records = records[:boundary+1]
-	v := s.opt.validator()
-	if err := foldSeed(src.ID, v, records); err != nil {
-		return nil, err
-	}
-	n := len(records)
-	return s.create(Header{ID: childID, Cwd: src.Cwd, ParentSession: src.ID, SeedLength: &n}, records, v, true)
+	records = records[: boundary+1 : boundary+1]
+	return records, foldSeed(src.ID, v, records)
 }
 
 // foldSeed checks that records can be the beginning of a log, runs v over them and asks it whether all is closed.

@@ -158,3 +158,21 @@ func (l *Log) Close() error {
 	errs = append(errs, l.store.unlock(l.file, l.ID()), l.file.Close())
 	return errors.Join(errs...)
 }
+
+// Discard closes a log and removes its file and, if it is empty, its folder, as if the session had never been made: for
+// one whose creation is taken back. Appends after it fail with Closed. In memory it is Close.
+func (l *Log) Discard() error {
+	if l.file == nil {
+		return l.Close()
+	}
+	l.write.Lock()
+	l.failed = 0 // nothing to cut back
+	l.write.Unlock()
+	// The name goes while the lock is held, so that nobody opens what is about to go.
+	err := l.opt.FS.Remove(l.path)
+	_ = l.opt.FS.Remove(l.store.filesPath(l.ID())) // is rarely there, and stays if something is in it
+	l.sync.mu.Lock()
+	l.sync.closed = true // nothing left to sync
+	l.sync.mu.Unlock()
+	return errors.Join(err, l.Close())
+}
