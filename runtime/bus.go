@@ -150,7 +150,19 @@ func (l *Listener) spend(h *Host) bool {
 // ListenOption adjusts a Go listener.
 type ListenOption func(*Listener)
 
-// Scoped has the listener hear only one owner's events; it goes with Host.DropScope.
+// Ender is an owner that says when it has ended. Registering for it is then refused: with
+// an error in scripts, with a panic in Go, where it is a mistake of the program.
+type Ender interface{ Ended() error }
+
+func ended(owner any) error {
+	if e, ok := owner.(Ender); ok {
+		return e.Ended()
+	}
+	return nil
+}
+
+// Scoped has the listener hear only one owner's events; it goes with Host.DropScope. The
+// owner may be an Ender.
 func Scoped(owner any) ListenOption { return func(l *Listener) { l.Scope = owner } }
 
 // Prepended puts the listener first among the Go listeners.
@@ -163,6 +175,9 @@ func (h *Host) addGo(e *Event, fn any, opts []ListenOption) (off func()) {
 	l := &Listener{Event: e, gofn: fn}
 	for _, o := range opts {
 		o(l)
+	}
+	if err := ended(l.Scope); err != nil {
+		panic(fmt.Errorf("listening to %s: %w", e.Name, err))
 	}
 	old := h.golisteners[e]
 	if l.prepend {

@@ -36,6 +36,14 @@ func NewHook(ctx context.Context, owner any, limit time.Duration) *Hook {
 	return h
 }
 
+// Owner is who waits for the listener, or nil.
+func (h *Hook) Owner() any {
+	if h == nil {
+		return nil
+	}
+	return h.owner
+}
+
 // Context ends when the listener is given up; its cause says why.
 func (h *Hook) Context() context.Context {
 	if h == nil {

@@ -145,6 +145,11 @@ func (in *Instance) Invoke(m *Member, self Object, args []Value) (v Value, err e
 	if in.state == stateDisposed {
 		return nil, fmt.Errorf("%s: %w", c.Name, ErrUnloaded)
 	}
+	if x, ok := self.(*Ctx); ok {
+		if err := ended(x.scope); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
 	c.Where = in.vm.Where()
 	return m.Fn(c)
 }
