@@ -104,8 +104,16 @@ type agent struct {
 	scripted     int // turns in a row that only scripts began
 	ids          int
 
-	disposing chan struct{} // closed when disposal is complete; nil before it begins
-	gone      bool
+	owner      *agent        // whom it is disposed with; nil = nobody
+	announced  int           // of the two creation events, those that were fired
+	creating   bool          // until the creation has succeeded or was undone
+	discard    bool          // the session goes with the agent: its creation failed
+	disposing  chan struct{} // closed when disposal is complete; nil before it begins
+	disposeErr error         // once disposing is closed
+	gone       bool
+	unclosed   bool // a failed append has left a turn open in the log (B185)
+	life       context.Context
+	kill       context.CancelCauseFunc // ends life, when the disposal begins
 }
 
 // activity is a turn or a maintenance task: what a cancel aborts. Its context ends with
@@ -123,6 +131,7 @@ type activity struct {
 	stepOpen bool
 	retries  map[string]int  // of the present step's call, by mode
 	batch    []model.Message // claimed for the first step
+	early    bool            // that was before agent/session-start was over
 }
 
 func (a *agent) newActivity() *activity {
@@ -174,6 +183,9 @@ func (a *agent) Inbox() *Inbox     { return &Inbox{a} }
 func (a *agent) Status() string    { return a.status }
 
 func (a *agent) Use(t tool.Tool) error {
+	if err := a.Ended(); err != nil {
+		return err
+	}
 	nt, err := newNativeTool(t)
 	if err == nil {
 		a.tools[t.Spec().Name] = nt

@@ -2,8 +2,11 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"dshsh/loop/model"
+	"dshsh/loop/tool"
 	"dshsh/session"
 )
 
@@ -14,6 +17,8 @@ type history struct {
 	cache []model.Message // the messages of nodes
 	// context is the newest runtime context among them, or nil.
 	context *model.Message
+	// unanswered are the calls of the newest assistant message that have no result yet.
+	unanswered []string
 }
 
 type node struct {
@@ -59,7 +64,7 @@ func (h *history) fold(rec session.Record) {
 		if !placed {
 			keep = append(keep, n)
 		}
-		h.nodes, h.cache, h.context = nil, nil, nil
+		*h = history{}
 		for _, n := range keep {
 			h.push(n)
 		}
@@ -71,10 +76,36 @@ func (h *history) fold(rec session.Record) {
 func (h *history) push(n node) {
 	h.nodes = append(h.nodes, n)
 	if n.has {
-		h.cache = append(h.cache, n.msg)
+		h.send(n)
 	}
 	if isContext(n) {
 		h.context = &n.msg
+	}
+}
+
+// send adds a message to what is sent. A model takes a call only together with its
+// result: one that the log does not have, because the step failed in between, is made up
+// for here, so that one failed step does not spoil all requests after it.
+func (h *history) send(n node) {
+	if n.msg.Source.Kind == model.SourceTool {
+		h.unanswered = slices.DeleteFunc(h.unanswered, func(id string) bool { return id == n.msg.Source.CallID })
+		h.cache = append(h.cache, n.msg)
+		return
+	}
+	for _, id := range h.unanswered {
+		h.cache = append(h.cache, resultMessage(fmt.Sprintf("unanswered-%s-%d", id, n.seq), id, errorResult(tool.OutcomeUnknown())))
+	}
+	h.unanswered = nil
+	h.cache = append(h.cache, n.msg)
+	for _, b := range n.msg.ToolCalls() {
+		h.unanswered = append(h.unanswered, b.ID)
+	}
+}
+
+func resultMessage(id, callID string, res ToolResult) model.Message {
+	return model.Message{
+		ID: id, Role: model.RoleUser, Source: model.Source{Kind: model.SourceTool, CallID: callID},
+		Content: []model.Block{{Type: model.BlockToolResult, ToolCallID: callID, Content: res.Content, IsError: res.IsError}},
 	}
 }
 

@@ -100,7 +100,8 @@ type Host struct {
 	cfg       Config
 	providers map[string]model.Provider
 	tools     map[string]*nativeTool
-	agents    []*agent // in the order of their creation
+	agents    []*agent        // in the order of their creation
+	reserved  map[string]bool // ids of agents that are being made
 
 	parallel   int            // tool bodies that may overlap
 	ops        int            // nested host operations
@@ -120,7 +121,7 @@ type deferredOp struct {
 
 // New returns a host with no agents.
 func New(cfg Config) (*Host, error) {
-	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, logs: map[*session.Log]struct{}{}}
+	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, reserved: map[string]bool{}, logs: map[*session.Log]struct{}{}}
 	if h.cfg.Notices == nil {
 		h.cfg.Notices = NoNotices{}
 	}

@@ -27,9 +27,9 @@ type slot struct {
 // for, and the rest get synthetic results.
 func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, err error) {
 	var flying []*slot
-	next := 0
+	next, most := 0, a.h.parallel // a change of the cap counts from the next message on
 	for next < len(calls) || len(flying) > 0 {
-		if next < len(calls) && !act.aborted() && a.mayStart(act, calls[next], flying) {
+		if next < len(calls) && !act.aborted() && a.mayStart(act, calls[next], flying, most) {
 			s, err := a.startCall(act, calls[next])
 			if err != nil {
 				return false, a.drain(flying, err)
@@ -58,11 +58,11 @@ func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, er
 }
 
 // mayStart applies the barriers and the cap.
-func (a *agent) mayStart(act *activity, c model.Block, flying []*slot) bool {
+func (a *agent) mayStart(act *activity, c model.Block, flying []*slot, most int) bool {
 	if len(flying) == 0 {
 		return true
 	}
-	if len(flying) >= a.h.parallel || !flying[len(flying)-1].parallel {
+	if len(flying) >= most || !flying[len(flying)-1].parallel {
 		return false
 	}
 	return a.concurrencySafe(act, c)

@@ -16,7 +16,11 @@ import (
 // to be settled; the input that was not claimed stays pending.
 func (a *agent) openTurn(act *activity) bool {
 	turn := a.lastTurn + 1
-	thrown, err := a.appendMark(RecTurnStart, TurnStart{Turn: turn, Generation: act.gen.N})
+	err := a.heal()
+	var thrown error
+	if err == nil {
+		thrown, err = a.appendMark(RecTurnStart, TurnStart{Turn: turn, Generation: act.gen.N})
+	}
 	if err != nil {
 		a.fireError(a.lastTurn, 0, err)
 		a.h.cfg.Notices.Broken(a, err)
@@ -35,7 +39,31 @@ func (a *agent) openTurn(act *activity) bool {
 		return false
 	}
 	act.batch = batch
+	select {
+	case <-a.started:
+	default:
+		act.early = true
+	}
 	return true
+}
+
+// heal closes a turn that a failed append has left open, as opening the log would
+// (B185): the disk may have room again.
+func (a *agent) heal() error {
+	if !a.unclosed {
+		return nil
+	}
+	v := NewValidator()
+	for _, rec := range a.log.Records() {
+		v.Commit(rec)
+	}
+	for _, e := range v.Closers() {
+		if _, err := a.append(e.Type, e.Data, e.SourceEventSeqs...); err != nil {
+			return err
+		}
+	}
+	a.unclosed = false
+	return nil
 }
 
 // drive runs turns until the drain ends. It is the agent's driver goroutine.
@@ -94,10 +122,24 @@ func (a *agent) runTurn(act *activity) (out outcome) {
 			a.h.Report(runtime.Failure{Target: a.target(), What: "turn", Err: out.err})
 		}
 	}()
-	if err := a.h.Thread.Wait(a.started, act.ctx); err != nil {
+	if err := a.awaitStart(act); err != nil {
 		return outcome{err: err}
 	}
 	return a.steps(act)
+}
+
+// awaitStart waits for agent/session-start. What its listeners inject belongs into the
+// first request, ahead of the prompt that was claimed already.
+func (a *agent) awaitStart(act *activity) error {
+	if !act.early {
+		return nil
+	}
+	if err := a.h.Thread.Wait(a.started, act.ctx); err != nil {
+		return err
+	}
+	late, err := a.claim(act.turn, false)
+	act.batch = append(late, act.batch...)
+	return err
 }
 
 // steps runs the turn's steps to a natural stop, a refusal or a failure.
@@ -272,7 +314,8 @@ func (a *agent) closeTurn(act *activity, out outcome) (drained bool) {
 		a.fireError(act.turn, act.step, err)
 	}
 	if _, err := a.append(RecTurnEnd, TurnEnd{Turn: act.turn, Reason: reason}); err != nil {
-		// The log is left with an open turn, which resume will close (B185).
+		// The log is left with an open turn, which the next one or a resume will close (B185).
+		a.unclosed = true
 		a.fireError(act.turn, act.step, err)
 		a.h.cfg.Notices.Broken(a, err)
 		return false
