@@ -70,3 +70,39 @@ func TestNesting(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardsFor: a plain policy needs none of the costly groups, and every way to what
+// they guard calls for them.
+func TestGuardsFor(t *testing.T) {
+	plain := `// Guards.
+ctx.on('tools/pre-execute', { filter: { tool: ['bash', 'write'] } }, async (call, next) => {
+  const { command } = call.arguments;
+  if (/\brm\b/.test(command)) return { kind: 'ask', reason: 'removes files' };
+  const [first, ...rest] = command.split(' ');
+  for (const x of [first, ...rest]) if (x.includes('sudo')) return { kind: 'deny' };
+  return next();
+});`
+	if got := guardsFor(plain); got != (guardSet{}) {
+		t.Errorf("a plain policy needs %+v", got)
+	}
+	for source, want := range map[string]guardSet{
+		"x[i] = 1":                    {arrays: true, functions: true, regexp: true},
+		"x?.[i]":                      {arrays: true, functions: true, regexp: true},
+		"f()[i]":                      {arrays: true, functions: true, regexp: true},
+		"`x` [i]":                     {arrays: true, functions: true, regexp: true},
+		"const {[k]: c} = f":          {arrays: true, functions: true, regexp: true},
+		"const {a, [k]: c} = f":       {arrays: true, functions: true, regexp: true},
+		"const { a: { [k]: c } } = f": {arrays: true, functions: true, regexp: true},
+		"new Array(9)":                {arrays: true},
+		"Reflect.get(f, k)":           {arrays: true, functions: true, reflect: true},
+		"f.constructor":               {arrays: true, functions: true, regexp: true},
+		"new Uint8Array(1)":           {arrays: true, typed: true},
+		"globalThis.x":                {typed: true, reflect: true, regexp: true},
+		`\u0041rray`:                  {arrays: true, functions: true, typed: true, reflect: true, regexp: true},
+		`/a(?=b)/`:                    {regexp: true},
+	} {
+		if got := guardsFor(source); got != want {
+			t.Errorf("%s: got %+v, want %+v", source, got, want)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package js
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dop251/goja"
@@ -12,8 +14,8 @@ import (
 // times holds the host thread; these calls are refused before they begin. The originals
 // are held by Go closures alone: a script can replace a guard, but not get behind it.
 //
-// Syntax cannot be guarded so: 1n << (1n << 40n), and a text that is doubled forty times,
-// are stopped by no one.
+// Syntax cannot be guarded so. What grows step by step, such as a text that is doubled over
+// and over, is stopped by the watchdog of the heap; 1n << (1n << 40n) is stopped by no one.
 const (
 	maxText    = 1 << 26 // UTF-16 units of a text made by repeat, padStart, padEnd, join
 	maxItems   = 1 << 22 // items that a native loop may go over or make
@@ -24,18 +26,25 @@ const (
 	maxSource  = 8 << 20 // bytes of one script file
 )
 
-// Words in a source that call for a group of guards: a name of the group, or a way to
-// reach a global without naming it.
-var (
-	globalRoutes = []string{"globalThis", "this", `\u`}
-	typedWords   = append([]string{"8Array", "16Array", "32Array", "64Array", "8ClampedArray", "ArrayBuffer", "DataView"}, globalRoutes...)
-	reflectWords = append([]string{"Reflect", "BigInt"}, globalRoutes...)
-	regexpWords  = append([]string{"RegExp", "(?", `\1`, `\2`, `\3`, `\4`, `\5`, `\6`, `\7`, `\8`, `\9`, `\k`, `\p`, `\P`, "constructor", "match", "search", "compile"}, globalRoutes...)
-)
+// guardSet says which groups of guards a source needs. Together they cost several times
+// what the rest of a virtual machine does, and most policies have no way to what they
+// guard: a group is left out when the source names nothing of it and cannot reach it
+// without a name either, through the global object or a computed key.
+type guardSet struct{ arrays, functions, typed, reflect, regexp bool }
 
-// guardSet says which groups a source needs. The rest is always installed; these cost
-// more to install than the rest of a virtual machine.
-type guardSet struct{ typed, reflect, regexp bool }
+var (
+	// computedKey finds x[...] and {[...]: }, and some that are neither. With a word in
+	// front that no value ends with, it is a list.
+	computedKey = regexp.MustCompile("([\\w$]+|[)\\]\"'`}])\\s*(?:\\?\\.)?\\s*\\[|\\{\\s*\\[|,\\s*\\[[^\\]]*\\]\\s*:")
+	beforeList  = []string{"const", "let", "var", "of", "in", "return", "case", "await", "yield", "typeof", "void", "else", "do", "throw"}
+
+	globalRoutes  = []string{"globalThis", "this", `\u`}
+	arrayWords    = []string{"Array", "length", "flat", "assign", "defineProp", "fromEntries", "Reflect", "constructor", `\u`}
+	functionWords = []string{"constructor", "Reflect", "PrototypeOf", "__proto__", "getOwnProp", `\u`}
+	typedWords    = append([]string{"8Array", "16Array", "32Array", "64Array", "8ClampedArray", "ArrayBuffer", "DataView"}, globalRoutes...)
+	reflectWords  = append([]string{"Reflect", "BigInt"}, globalRoutes...)
+	regexpWords   = append([]string{"RegExp", "(?", `\1`, `\2`, `\3`, `\4`, `\5`, `\6`, `\7`, `\8`, `\9`, `\k`, `\p`, `\P`, "constructor", "match", "search", "compile"}, globalRoutes...)
+)
 
 func guardsFor(code string) guardSet {
 	has := func(words []string) bool {
@@ -46,7 +55,14 @@ func guardsFor(code string) guardSet {
 		}
 		return false
 	}
-	return guardSet{typed: has(typedWords), reflect: has(reflectWords), regexp: has(regexpWords)}
+	computed := false
+	for _, m := range computedKey.FindAllStringSubmatch(code, -1) {
+		computed = computed || !slices.Contains(beforeList, m[1])
+	}
+	return guardSet{
+		arrays: computed || has(arrayWords), functions: computed || has(functionWords),
+		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords),
+	}
 }
 
 // check refuses a call by returning a message; "" lets it through. It may change args.
@@ -160,7 +176,6 @@ func itemsOfArg(_ goja.Value, args []goja.Value) string {
 
 func (v *vm) installGuards(need guardSet) {
 	v.guardStrings()
-	v.guardArrays()
 	v.guardJSON()
 	v.banEval()
 	v.installMore(need)
@@ -169,16 +184,22 @@ func (v *vm) installGuards(need guardSet) {
 // installMore adds the groups that a source needs, once each: a required file may need
 // more than the script did.
 func (v *vm) installMore(need guardSet) {
-	if need.typed && !v.guards.typed {
-		v.guardTyped()
+	for _, g := range []struct {
+		need    bool
+		has     *bool
+		install func()
+	}{
+		{need.arrays, &v.guards.arrays, v.guardArrays},
+		{need.functions, &v.guards.functions, v.guardFunctions},
+		{need.typed, &v.guards.typed, v.guardTyped},
+		{need.reflect, &v.guards.reflect, v.guardReflect},
+		{need.regexp, &v.guards.regexp, v.guardRegexp},
+	} {
+		if g.need && !*g.has {
+			*g.has = true
+			g.install()
+		}
 	}
-	if need.reflect && !v.guards.reflect {
-		v.guardReflect()
-	}
-	if need.regexp && !v.guards.regexp {
-		v.guardRegexp()
-	}
-	v.guards = guardSet{v.guards.typed || need.typed, v.guards.reflect || need.reflect, v.guards.regexp || need.regexp}
 }
 
 func (v *vm) guardStrings() {
@@ -310,20 +331,24 @@ func (v *vm) banEval() {
 	_ = f.Set("prototype", proto) // so that instanceof goes on to work
 	v.hide(proto, "constructor", f)
 	v.hide(g, "Function", f)
+	v.noFunction = f
+	v.guard(proto, "apply", func(_ goja.Value, args []goja.Value) string {
+		if len(args) > 1 {
+			return argumentsOf(args[1])
+		}
+		return ""
+	})
+}
+
+// guardFunctions bans the constructors of the other kinds of function, which have no name.
+func (v *vm) guardFunctions() {
 	protos, err := v.rt.RunProgram(functionsProgram())
 	if err != nil {
 		panic(err)
 	}
 	for _, i := range []string{"0", "1"} {
-		v.hide(protos.(*goja.Object).Get(i).(*goja.Object).Prototype(), "constructor", f)
+		v.hide(protos.(*goja.Object).Get(i).(*goja.Object).Prototype(), "constructor", v.noFunction)
 	}
-	apply := func(_ goja.Value, args []goja.Value) string {
-		if len(args) > 1 {
-			return argumentsOf(args[1])
-		}
-		return ""
-	}
-	v.guard(proto, "apply", apply)
 }
 
 func argumentsOf(x goja.Value) string {

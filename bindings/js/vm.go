@@ -37,8 +37,9 @@ type vm struct {
 	loose   []*goja.Promise // rejected, and nobody has looked yet
 
 	objects    objectCache
-	errKey     *goja.Symbol // keys the Go error behind an Error object
-	guards     guardSet
+	errKey     *goja.Symbol  // keys the Go error behind an Error object
+	guards     guardSet      // installed
+	noFunction *goja.Object  // stands for Function
 	awaiter    goja.Callable // made when first needed
 	noop       goja.Callable
 	modules    map[string]*goja.Object // required files, by path
