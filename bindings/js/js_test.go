@@ -394,3 +394,36 @@ func TestForeignFunction(t *testing.T) {
 		}
 	})
 }
+
+// bomb is a payload field that panics when a script reads it.
+type bomb struct{}
+
+func (bomb) MarshalJSON() ([]byte, error) { panic("bomb") }
+
+// TestPanicInPayload: host code that panics while a script reads is an error in the
+// script, and its VM goes on.
+func TestPanicInPayload(t *testing.T) {
+	type payload struct {
+		Bomb bomb `json:"bomb"`
+	}
+	event := runtime.NewSerial[payload]("test/bomb", "", runtime.Sample{})
+	w := &watcher{}
+	h := runtime.NewHost(runtime.HostConfig{Events: runtime.NewCatalogue(event.Event), Observer: w})
+	defer h.Close()
+	do(t, h, func() {
+		if err := bindingstest.Load(h, js.Engine(), "a.js", `ctx.on('test/bomb', async (p) => {
+  await null;
+  p.bomb;
+});`); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := event.Run(h, runtime.Target{}, payload{}); err == nil || err.Error() != "a.js:3: test/bomb: internal error: bomb" {
+				t.Errorf("got %v", err)
+			}
+		}
+	})
+	if w.rebuilt > 0 {
+		t.Errorf("rebuilt %d times", w.rebuilt)
+	}
+}

@@ -161,11 +161,13 @@ func (v *vm) resume(c *call, fn func() error) {
 	if v.closed || v.dead {
 		return // nobody is there to hear it
 	}
-	if err := v.stay(c, false, fn); err != nil && !errors.Is(err, runtime.ErrLost) && !errors.Is(err, runtime.ErrDeadline) {
+	if err := v.stay(c, false, fn); err != nil {
 		v.report("script", err)
 	}
 }
 
+// stay is enter and resume. With tell set the caller is told of an interrupt; without,
+// whoever it hit is.
 func (v *vm) stay(c *call, tell bool, fn func() error) error {
 	e := v.entry()
 	v.th.Enter(e)
@@ -173,8 +175,8 @@ func (v *vm) stay(c *call, tell bool, fn func() error) error {
 	curs := len(v.curs)
 	v.push(c)
 	err := v.protect(fn)
-	var panicked *runtime.PanicError
-	fatal := isFatal(err) || errors.As(err, &panicked)
+	_, panicked := err.(*hostPanic)
+	fatal := panicked || isFatal(err)
 	if !fatal {
 		err = v.scriptError(err) // reads what was thrown, which may be script code
 		fatal = isFatal(err)
@@ -194,8 +196,12 @@ func (v *vm) stay(c *call, tell bool, fn func() error) error {
 			// The stack below is in a state that goja did not foresee: it ends as well.
 			v.rt.Interrupt(runtime.ErrLost)
 		}
-		err = serr
-		if guilty != c {
+		switch {
+		case !tell:
+			err = nil
+		case guilty == c:
+			err = serr
+		default:
 			err = runtime.ErrLost
 		}
 	}
@@ -284,6 +290,13 @@ func (v *vm) answers() bool {
 	return ok
 }
 
+// hostPanic is a panic of Go code that has gone through goja, which is not made for it:
+// whether the VM still works has to be tried.
+type hostPanic struct{ p *runtime.PanicError }
+
+func (h *hostPanic) Error() string { return h.p.Error() }
+func (h *hostPanic) Unwrap() error { return h.p }
+
 // protect turns what goja and host code panic with into errors.
 func (v *vm) protect(fn func() error) (err error) {
 	defer func() {
@@ -302,7 +315,7 @@ func (v *vm) protect(fn func() error) (err error) {
 				err = e
 				return
 			}
-			err = &runtime.PanicError{Value: p, Stack: debug.Stack()}
+			err = &hostPanic{&runtime.PanicError{Value: p, Stack: debug.Stack()}}
 		}
 	}()
 	return fn()
