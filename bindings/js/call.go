@@ -3,6 +3,7 @@ package js
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dop251/goja"
@@ -309,31 +310,38 @@ func (v *vm) start(fn func() (runtime.Value, error)) goja.Value {
 	return v.rt.ToValue(p)
 }
 
+// rejected is a promise that was rejected with nobody looking, and on whose account.
+type rejected struct {
+	p *goja.Promise
+	c *call
+}
+
 // rejection keeps the promises that are rejected and that nobody has looked at.
 func (v *vm) rejection(p *goja.Promise, what goja.PromiseRejectionOperation) {
 	if what == goja.PromiseRejectionReject {
-		v.loose = append(v.loose, p)
+		v.loose = append(v.loose, rejected{p, v.cur})
 		return
 	}
 	v.looked(p)
 }
 
 func (v *vm) looked(p *goja.Promise) {
-	for i, x := range v.loose {
-		if x == p {
-			v.loose = append(v.loose[:i], v.loose[i+1:]...)
-			return
-		}
-	}
+	v.loose = slices.DeleteFunc(v.loose, func(r rejected) bool { return r.p == p })
 }
 
+// reportLoose tells of what is left of them: an observer's is its own later failure.
 func (v *vm) reportLoose() {
-	if v.closed {
-		v.loose = nil
-	}
 	loose := v.loose
 	v.loose = nil
-	for _, p := range loose {
-		v.report("promise", v.enter(nil, func() error { return v.errorOfValue(p.Result(), nil) }))
+	for _, r := range loose {
+		if v.closed {
+			return
+		}
+		err := v.enter(nil, func() error { return v.errorOfValue(r.p.Result(), nil) })
+		if r.c != nil && r.c.late != nil {
+			r.c.late(err)
+		} else {
+			v.report("promise", err)
+		}
 	}
 }

@@ -33,8 +33,8 @@ type vm struct {
 	closed  bool // Close was called
 	dead    bool // no microtask runs in it any more
 	wounds  []wound
-	after   []func()        // run at the outermost exit, on the thread, with no frame open
-	loose   []*goja.Promise // rejected, and nobody has looked yet
+	after   []func()   // run at the outermost exit, on the thread, with no frame open
+	loose   []rejected // promises
 
 	objects    objectCache
 	errKey     *goja.Symbol  // keys the Go error behind an Error object
@@ -104,7 +104,7 @@ func (v *vm) Load() error {
 	})
 	if err == nil && len(v.loose) > 0 {
 		// Nothing can wait while loading, so nobody will ever look at it.
-		err = v.enter(nil, func() error { return v.errorOfValue(v.loose[0].Result(), nil) })
+		err = v.enter(nil, func() error { return v.errorOfValue(v.loose[0].p.Result(), nil) })
 	}
 	v.loose = nil
 	return err
