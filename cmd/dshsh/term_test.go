@@ -46,13 +46,30 @@ func open(t testing.TB, p place, args ...string) *shell {
 	for name, text := range p.files {
 		s.write(name, text)
 	}
-	cmd := exec.Command(binary(t), args...)
-	cmd.Dir = p.dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.home, "DSHSH_HOME=" + p.home, "TERM=xterm-256color",
-		"NO_COLOR=1", "GORACE=atexit_sleep_ms=0"}, p.env...)
-	s.Term = repltest.Start(t, cmd, p.cols, p.rows)
+	s.Term = repltest.Start(t, s.command(p, args...), p.cols, p.rows)
 	s.WaitFor("dshsh on ")
 	return s
+}
+
+// command is the program, with nothing of the tests' own environment.
+func (s *shell) command(p place, args ...string) *exec.Cmd {
+	s.t.Helper()
+	cmd := exec.Command(binary(s.t), args...)
+	cmd.Dir = s.dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "DSHSH_HOME=" + s.home, "TERM=xterm-256color",
+		"NO_COLOR=1", "GORACE=atexit_sleep_ms=0"}, p.env...)
+	return cmd
+}
+
+// run runs the program without a terminal, to its end.
+func (s *shell) run(p place, args ...string) {
+	s.t.Helper()
+	for name, text := range p.files {
+		s.write(name, text)
+	}
+	if out, err := s.command(p, args...).CombinedOutput(); err != nil {
+		s.t.Fatalf("dshsh %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
 }
 
 // opened is open for where no question comes: it waits for the prompt.
@@ -85,6 +102,18 @@ func (s *shell) working() {
 	s.WaitUntil("working prompt", func() bool {
 		x, y := s.Cursor()
 		return x == 2 && s.Row(y) == ">" && strings.Contains(s.Row(y+1), "working")
+	})
+}
+
+// streaming waits until a reply of the offline provider that hangs has begun: its first
+// line is not shown before it is whole.
+func (s *shell) streaming() {
+	s.t.Helper()
+	s.working()
+	s.WaitUntil("beginning of the reply", func() bool {
+		files := s.sessions()
+		b, err := os.ReadFile(files[len(files)-1])
+		return err == nil && strings.Contains(string(b), `"text":"cancelled `)
 	})
 }
 

@@ -237,13 +237,11 @@ func (l *Loop) cmdQueue(ctx context.Context, args string) {
 	h, a := l.shell.Host(), l.Agent()
 	var lines []string
 	_ = h.Do(ctx, func() {
-		if args == "clear" {
+		if args == "clear" && len(a.Inbox().NextStep())+len(a.Inbox().NextTurn()) > 0 {
 			if err := a.Inbox().Clear(); err != nil {
 				lines = append(lines, err.Error())
-				return
 			}
-			lines = append(lines, "the queue is empty")
-			return
+			return // the records say what was dropped
 		}
 		for _, m := range a.Inbox().NextStep() {
 			lines = append(lines, "next step: "+firstWords(m))

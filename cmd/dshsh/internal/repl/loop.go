@@ -220,6 +220,7 @@ func (l *Loop) status() {
 func (l *Loop) event(ctx context.Context, ev Event) (done bool, err error) {
 	switch ev.Kind {
 	case Line:
+		l.lastCtrlC = time.Time{}
 		l.line(ctx, ev.Text)
 	case Interrupt:
 		return l.interrupt(ev), nil
@@ -258,15 +259,17 @@ func (l *Loop) interrupt(ev Event) (done bool) {
 		}
 	case queued > 0 && again:
 		l.ed.PutBack(ev)
-		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
-		l.Say(fmt.Sprintf("dropped %d queued", queued))
+		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{}) // the records say what is dropped
 	case running:
 		l.ed.PutBack(ev)
 		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
 	case ev.Text != "":
 		// The line is gone; that is what Ctrl-C at a line means.
+		l.lastCtrlC = time.Time{}
 	case again:
-		// The turn that the first one cancelled is over: nobody meant to leave.
+		// The turn that the first one cancelled is over meanwhile: nobody meant to leave.
+		l.lastCtrlC = time.Time{}
+		l.Say("cancelled already; Ctrl-C again leaves")
 	default:
 		return true
 	}
