@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -50,11 +49,7 @@ func (c *Call) Unpack(pairs ...any) error {
 				return fmt.Errorf("%s: missing parameter %s", c.Name, name)
 			}
 		}
-		if err := decode(arg, reflect.ValueOf(pairs[2*i+1]).Elem(), ""); err != nil {
-			var de *decodeError
-			if errors.As(err, &de) && de.path == "" {
-				return fmt.Errorf("%s: for parameter %s: %s", c.Name, name, de.msg)
-			}
+		if err := decode(arg, reflect.ValueOf(pairs[2*i+1]).Elem()); err != nil {
 			return fmt.Errorf("%s: for parameter %s: %w", c.Name, name, err)
 		}
 	}

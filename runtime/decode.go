@@ -3,8 +3,10 @@ package runtime
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,24 +16,9 @@ import (
 // and the nearest valid one. A *View of the same Go type is taken over as it is. A type
 // with Validate() error has the last word. An empty object counts as an empty list,
 // since Lua cannot tell them apart.
-func Decode(v Value, dst any) error { return decode(v, reflect.ValueOf(dst).Elem(), "") }
+func Decode(v Value, dst any) error { return decode(v, reflect.ValueOf(dst).Elem()) }
 
-type decodeError struct{ path, msg string }
-
-func (e *decodeError) Error() string {
-	if e.path == "" {
-		return e.msg
-	}
-	return e.path + ": " + e.msg
-}
-
-func badf(path, format string, args ...any) error {
-	return &decodeError{path, fmt.Sprintf(format, args...)}
-}
-
-func want(path string, v Value, what string) error {
-	return badf(path, "got %s, want %s", TypeName(v), what)
-}
+func want(v Value, what string) error { return misfit("got %s, want %s", TypeName(v), what) }
 
 var (
 	valueType     = reflect.TypeFor[any]()
@@ -39,7 +26,7 @@ var (
 	unmarshalType = reflect.TypeFor[json.Unmarshaler]()
 )
 
-func decode(v Value, dst reflect.Value, path string) error {
+func decode(v Value, dst reflect.Value) error {
 	t := dst.Type()
 	if view, ok := v.(*View); ok && t != valueType && view.raw == nil && view.rv.Type().AssignableTo(t) {
 		dst.Set(view.rv)
@@ -52,13 +39,13 @@ func decode(v Value, dst reflect.Value, path string) error {
 		}
 		return nil
 	case t == rawType:
-		raw, err := AppendJSON(nil, v, orValue(path))
+		raw, err := AppendJSON(nil, v, "")
 		dst.SetBytes(raw)
 		return err
-	case t.Kind() == reflect.Interface || t.Implements(objectType):
+	case t.Kind() == reflect.Interface || kindOf(t) == kindObject:
 		rv := reflect.ValueOf(v)
 		if v == nil || !rv.Type().AssignableTo(t) {
-			return want(path, v, typeWord(t))
+			return want(v, typeWord(t))
 		}
 		dst.Set(rv)
 		return nil
@@ -67,18 +54,18 @@ func decode(v Value, dst reflect.Value, path string) error {
 			return nil
 		}
 		e := reflect.New(t.Elem())
-		if err := decode(v, e.Elem(), path); err != nil {
+		if err := decode(v, e.Elem()); err != nil {
 			return err
 		}
 		dst.Set(e)
 		return nil
-	case reflect.PointerTo(t).Implements(unmarshalType):
-		raw, err := AppendJSON(nil, v, orValue(path))
+	case readsJSON(t):
+		raw, err := AppendJSON(nil, v, "")
 		if err != nil {
 			return err
 		}
 		if err := json.Unmarshal(raw, dst.Addr().Interface()); err != nil {
-			return badf(path, "%v", err)
+			return &misfitError{err: err}
 		}
 		return nil
 	}
@@ -86,44 +73,49 @@ func decode(v Value, dst reflect.Value, path string) error {
 	case reflect.String:
 		s, ok := v.(string)
 		if !ok {
-			return want(path, v, "string")
+			return want(v, "string")
 		}
 		dst.SetString(s)
 	case reflect.Bool:
 		b, ok := v.(bool)
 		if !ok {
-			return want(path, v, "boolean")
+			return want(v, "boolean")
 		}
 		dst.SetBool(b)
-	case reflect.Int, reflect.Int64, reflect.Int32:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		i, ok := wholeNumber(v)
 		if !ok || dst.OverflowInt(i) {
-			return want(path, v, "whole number")
+			return want(v, "whole number")
 		}
 		dst.SetInt(i)
-	case reflect.Float64:
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		i, ok := wholeNumber(v)
+		if !ok || i < 0 || dst.OverflowUint(uint64(i)) {
+			return want(v, "whole number from 0 up")
+		}
+		dst.SetUint(uint64(i))
+	case reflect.Float32, reflect.Float64:
 		f, ok := floatNumber(v)
 		if !ok {
-			return want(path, v, "number")
+			return want(v, "number")
 		}
 		dst.SetFloat(f)
 	case reflect.Slice:
-		return decodeSlice(v, dst, path)
+		return decodeSlice(v, dst)
 	case reflect.Map:
-		return decodeMap(v, dst, path)
+		return decodeMap(v, dst)
 	case reflect.Struct:
-		return decodeStruct(v, dst, path)
+		return decodeStruct(v, dst)
 	default:
-		return badf(path, "cannot take a %s", typeWord(t))
+		return misfit("cannot take a %s", typeWord(t))
 	}
 	return nil
 }
 
-func orValue(path string) string {
-	if path == "" {
-		return "value"
-	}
-	return path
+// readsJSON says whether a type reads its own JSON.
+func readsJSON(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.NumMethod() > 0 && p.Implements(unmarshalType)
 }
 
 func wholeNumber(v Value) (int64, bool) {
@@ -145,6 +137,8 @@ func floatNumber(v Value) (float64, bool) {
 	switch v := v.(type) {
 	case int64:
 		return float64(v), true
+	case int:
+		return float64(v), true
 	case float64:
 		return v, true
 	case Number:
@@ -163,21 +157,18 @@ func typeWord(t reflect.Type) string {
 	case t.Kind() == reflect.Struct || t.Kind() == reflect.Map:
 		return "object"
 	}
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return strings.ToLower(t.Name())
+	return strings.ToLower(indirect(t).Name())
 }
 
-func decodeSlice(v Value, dst reflect.Value, path string) error {
+func decodeSlice(v Value, dst reflect.Value) error {
 	n, at, ok := listOf(v)
 	if !ok {
-		return want(path, v, "list")
+		return want(v, "list")
 	}
 	out := reflect.MakeSlice(dst.Type(), n, n)
 	for i := range n {
-		if err := decode(at(i), out.Index(i), path+"["+strconv.Itoa(i)+"]"); err != nil {
-			return err
+		if err := decode(at(i), out.Index(i)); err != nil {
+			return withinItem(err, i)
 		}
 	}
 	dst.Set(out)
@@ -200,14 +191,11 @@ func listOf(v Value) (n int, at func(int) Value, ok bool) {
 	return 0, nil, false
 }
 
-// objectOf reads an object from either side.
+// objectOf reads an object from either side. Of several faults the first key's is told.
 func objectOf(v Value) (keys []string, get func(string) Value, ok bool) {
 	switch v := v.(type) {
 	case map[string]any:
-		for k := range v {
-			keys = append(keys, k)
-		}
-		return keys, func(k string) Value { return v[k] }, true
+		return slices.Sorted(maps.Keys(v)), func(k string) Value { return v[k] }, true
 	case *View:
 		if v.list {
 			return nil, nil, false
@@ -217,59 +205,60 @@ func objectOf(v Value) (keys []string, get func(string) Value, ok bool) {
 	return nil, nil, false
 }
 
-func decodeMap(v Value, dst reflect.Value, path string) error {
+func decodeMap(v Value, dst reflect.Value) error {
 	keys, get, ok := objectOf(v)
 	if !ok {
-		return want(path, v, "object")
+		return want(v, "object")
 	}
-	out := reflect.MakeMapWithSize(dst.Type(), len(keys))
+	t := dst.Type()
+	if t.Key().Kind() != reflect.String {
+		return misfit("cannot take keys of type %s", typeWord(t.Key()))
+	}
+	out := reflect.MakeMapWithSize(t, len(keys))
 	for _, k := range keys {
-		e := reflect.New(dst.Type().Elem()).Elem()
-		if err := decode(get(k), e, join(path, k)); err != nil {
-			return err
+		e := reflect.New(t.Elem()).Elem()
+		if err := decode(get(k), e); err != nil {
+			return within(err, k)
 		}
-		out.SetMapIndex(reflect.ValueOf(k), e)
+		out.SetMapIndex(reflect.ValueOf(k).Convert(t.Key()), e)
 	}
 	dst.Set(out)
 	return nil
 }
 
-func join(path, field string) string {
-	if path == "" {
-		return field
-	}
-	return path + "." + field
-}
-
-func decodeStruct(v Value, dst reflect.Value, path string) error {
+func decodeStruct(v Value, dst reflect.Value) error {
 	keys, get, ok := objectOf(v)
 	if !ok {
-		return want(path, v, "object")
+		return want(v, "object")
 	}
 	plan := planOf(dst.Type())
 	for _, k := range keys {
-		f, ok := plan.byName[k]
-		if !ok {
+		f := plan.byName[k]
+		if f == nil {
 			names := make([]string, 0, len(plan.fields))
 			for _, f := range plan.fields {
 				names = append(names, f.name)
 			}
-			return badf(path, "unknown field %q%s", k, didYouMean(k, names))
+			return misfit("unknown field %q%s", k, didYouMean(k, names))
 		}
 		e := get(k)
 		if e == nil {
 			continue // a field set to nothing is a field left out
 		}
-		if err := decode(e, dst.FieldByIndex(f.index), join(path, k)); err != nil {
-			return err
+		field, err := dst.FieldByIndexErr(f.index)
+		if err != nil {
+			return within(misfit("cannot be set"), k)
+		}
+		if err := decode(e, field); err != nil {
+			return within(err, k)
 		}
 	}
-	if err := checkEnums(dst, path); err != nil {
+	if err := plan.checkEnums(dst); err != nil {
 		return err
 	}
 	if val, ok := dst.Addr().Interface().(interface{ Validate() error }); ok {
 		if err := val.Validate(); err != nil {
-			return badf(path, "%v", err)
+			return &misfitError{err: err}
 		}
 	}
 	return nil
@@ -277,33 +266,29 @@ func decodeStruct(v Value, dst reflect.Value, path string) error {
 
 // checkEnums holds string fields against their `enum:"a|b"` tag. An empty string passes
 // only where the field may be left out.
-func checkEnums(dst reflect.Value, path string) error {
-	t := dst.Type()
-	for i := range t.NumField() {
-		f := t.Field(i)
-		tag, ok := f.Tag.Lookup("enum")
-		if !ok || f.Type.Kind() != reflect.String {
+func (p *structPlan) checkEnums(dst reflect.Value) error {
+	if !p.enums {
+		return nil
+	}
+	for _, f := range p.fields {
+		if f.enum == nil {
 			continue
 		}
-		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
-		s := dst.Field(i).String()
-		allowed := strings.Split(tag, "|")
-		if s == "" {
-			if strings.Contains(opts, "omit") {
-				continue
-			}
-			return badf(path, "missing field %q, want one of %s", name, strings.Join(allowed, ", "))
+		fv, _ := f.of(dst)
+		if !fv.IsValid() {
+			continue
 		}
-		found := false
-		for _, a := range allowed {
-			found = found || a == s
-		}
-		if !found {
-			hint := didYouMean(s, allowed)
+		s := fv.String()
+		switch {
+		case slices.Contains(f.enum, s):
+		case s != "":
+			hint := didYouMean(s, f.enum)
 			if hint == "" {
-				hint = ", want one of " + strings.Join(allowed, ", ")
+				hint = ", want one of " + strings.Join(f.enum, ", ")
 			}
-			return badf(path, "unknown %s %q%s", name, s, hint)
+			return misfit("unknown %s %q%s", f.name, s, hint)
+		case !f.omitEmpty && !f.omitZero:
+			return misfit("missing field %q, want one of %s", f.name, strings.Join(f.enum, ", "))
 		}
 	}
 	return nil

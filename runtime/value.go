@@ -3,13 +3,10 @@ package runtime
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
-	"unicode/utf8"
+	"strings"
 )
 
 // Value is what crosses between Go and a script. Its dynamic type is one of
@@ -67,10 +64,6 @@ func ValueOf(v any) Value {
 		return intValue(v)
 	case float64:
 		return floatValue(v)
-	case json.RawMessage:
-		return rawValue(v)
-	case json.Number:
-		return numberValue(string(v))
 	case error:
 		return ValueOf(ShapeOf(v))
 	}
@@ -92,23 +85,30 @@ func floatValue(f float64) Value {
 	return f
 }
 
-// numberValue reads a JSON number literal.
+// numberValue reads a JSON number literal. What a float does not keep stays a literal:
+// the digits decide, so that 1.50 is 1.5.
 func numberValue(s string) Value {
-	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil && (i != 0 || s[0] != '-') {
 		return intValue(i)
 	}
 	f, err := strconv.ParseFloat(s, 64)
-	if err != nil {
+	if err != nil || f != 0 && !strings.ContainsAny(s, ".eE") {
 		return Number(s)
 	}
-	if bytes.ContainsAny([]byte(s), ".eE") {
-		// A literal with more digits than a float keeps stays a literal.
-		if len(s) > 17 && strconv.FormatFloat(f, 'g', -1, 64) != s {
-			return Number(s)
-		}
-		return floatValue(f)
+	// 15 digits always come back from a float, more may not.
+	if d := digits(s); len(d) > 15 && d != digits(strconv.FormatFloat(f, 'e', -1, 64)) || f == 0 && d != "" {
+		return Number(s)
 	}
-	return Number(s)
+	return floatValue(f)
+}
+
+// digits are a literal's significant ones, without the zeros around them.
+func digits(s string) string {
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.Replace(strings.TrimPrefix(s, "-"), ".", "", 1)
+	return strings.Trim(s, "0")
 }
 
 // rawValue reads one JSON text: scalars at once, the rest when it is looked into.
@@ -134,195 +134,6 @@ func rawValue(raw json.RawMessage) Value {
 		return nil
 	}
 	return numberValue(string(bytes.TrimSpace(b)))
-}
-
-var (
-	rawType       = reflect.TypeFor[json.RawMessage]()
-	marshalerType = reflect.TypeFor[json.Marshaler]()
-	objectType    = reflect.TypeFor[Object]()
-)
-
-func reflectValue(v reflect.Value) Value {
-	if !v.IsValid() {
-		return nil
-	}
-	t := v.Type()
-	if t == rawType {
-		return rawValue(v.Bytes())
-	}
-	if t.Implements(objectType) {
-		if v.Kind() == reflect.Pointer && v.IsNil() {
-			return nil
-		}
-		return v.Interface()
-	}
-	switch v.Kind() {
-	case reflect.Pointer, reflect.Interface:
-		if v.IsNil() {
-			return nil
-		}
-		if v.Kind() == reflect.Interface {
-			return ValueOf(v.Elem().Interface())
-		}
-		if !t.Implements(marshalerType) {
-			return reflectValue(v.Elem())
-		}
-	case reflect.Bool:
-		return v.Bool()
-	case reflect.String:
-		return v.String()
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		return intValue(v.Int())
-	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if u := v.Uint(); u > maxExact {
-			return Number(strconv.FormatUint(u, 10))
-		} else {
-			return int64(u)
-		}
-	case reflect.Float32, reflect.Float64:
-		return floatValue(v.Float())
-	}
-	if t.Implements(marshalerType) {
-		raw, err := json.Marshal(v.Interface())
-		if err != nil {
-			return nil
-		}
-		return rawValue(raw)
-	}
-	switch v.Kind() {
-	case reflect.Struct, reflect.Map:
-		return &View{rv: v}
-	case reflect.Slice, reflect.Array:
-		return &View{list: true, rv: v}
-	}
-	return nil
-}
-
-// AppendJSON writes v as JSON with sorted keys and without HTML escaping. Live objects
-// and functions are refused, as are NaN, infinities, invalid UTF-8 and what exceeds the
-// caps; path names the place in the error.
-func AppendJSON(dst []byte, v Value, path string) ([]byte, error) {
-	return appendJSON(dst, v, path, 0, false)
-}
-
-// MarshalValue is AppendJSON into a fresh slice.
-func MarshalValue(v Value) (json.RawMessage, error) { return AppendJSON(nil, v, "value") }
-
-// appendJSON with loose set writes what is no JSON value as a text in brackets, for
-// people to read.
-func appendJSON(dst []byte, v Value, path string, depth int, loose bool) ([]byte, error) {
-	if depth > MaxValueDepth {
-		return nil, fmt.Errorf("%s: nested more than %d deep", path, MaxValueDepth)
-	}
-	if len(dst) > MaxValueSize {
-		return nil, fmt.Errorf("%s: larger than %d MiB", path, MaxValueSize>>20)
-	}
-	switch v := v.(type) {
-	case nil:
-		return append(dst, "null"...), nil
-	case bool:
-		return strconv.AppendBool(dst, v), nil
-	case string:
-		return appendString(dst, v, path)
-	case int64:
-		return strconv.AppendInt(dst, v, 10), nil
-	case int:
-		return strconv.AppendInt(dst, int64(v), 10), nil
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			if loose {
-				return append(dst, "null"...), nil
-			}
-			return nil, fmt.Errorf("%s: %v is not a JSON value", path, v)
-		}
-		b, err := json.Marshal(v)
-		return append(dst, b...), err
-	case Number:
-		return append(dst, v...), nil
-	case *View:
-		if v.raw == nil && mayBeLive(v.rv.Type()) {
-			return v.appendMembers(dst, path, depth, loose)
-		}
-		b, err := v.JSON()
-		return append(dst, b...), err
-	case []any:
-		dst = append(dst, '[')
-		for i, e := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			var err error
-			if dst, err = appendJSON(dst, e, path+"["+strconv.Itoa(i)+"]", depth+1, loose); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, ']'), nil
-	case map[string]any:
-		dst = append(dst, '{')
-		for i, k := range slices.Sorted(maps.Keys(v)) {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			var err error
-			if dst, err = appendString(dst, k, path); err != nil {
-				return nil, err
-			}
-			dst = append(dst, ':')
-			if dst, err = appendJSON(dst, v[k], path+"."+k, depth+1, loose); err != nil {
-				return nil, err
-			}
-		}
-		return append(dst, '}'), nil
-	case Object:
-		if loose {
-			return appendString(dst, "["+v.Class().Name+"]", path)
-		}
-		return nil, fmt.Errorf("%s: a live %s is not a JSON value", path, v.Class().Name)
-	case Func, *GoFunc:
-		if loose {
-			return append(dst, `"[function]"`...), nil
-		}
-		return nil, fmt.Errorf("%s: a function is not a JSON value", path)
-	}
-	b, err := marshalGo(v)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return append(dst, b...), nil
-}
-
-func appendString(dst []byte, s, path string) ([]byte, error) {
-	if !utf8.ValidString(s) {
-		return nil, fmt.Errorf("%s: a string with invalid UTF-8 is not a JSON value", path)
-	}
-	if plainASCII(s) {
-		dst = append(dst, '"')
-		dst = append(dst, s...)
-		return append(dst, '"'), nil
-	}
-	b, err := marshalGo(s)
-	return append(dst, b...), err
-}
-
-// plainASCII says whether a string is its own JSON text between quotes, as most are.
-func plainASCII(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-// marshalGo is json.Marshal without HTML escaping.
-func marshalGo(v any) ([]byte, error) {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(buf.Bytes(), "\n"), nil
 }
 
 // TypeName is how messages call a value's type.

@@ -13,7 +13,7 @@ type Verdict struct {
 	Line       int     `json:"line,omitempty"`
 	Hash       string  `json:"hash,omitempty"`
 	Generation int     `json:"generation"`
-	Outcome    string  `json:"outcome"` // "abstained", "passed", "failed", or the answer's name
+	Outcome    string  `json:"outcome"` // "abstained", "passed", "failed", "aborted", or the answer's name
 	Message    string  `json:"message,omitempty"`
 	Ms         float64 `json:"ms"`
 }
@@ -150,6 +150,8 @@ func (run *waterfallRun[P, R]) end(place int, in *innerCall[R], own R, answered 
 	switch {
 	case in.passedOn(err):
 		v.Outcome = "passed" // the inner layers' failure stays theirs
+	case err != nil && run.t.cause() != nil:
+		v.Outcome = "aborted" // cut off: nothing that it decided
 	case err != nil:
 		v.Outcome, v.Message, run.changed = "failed", Message(err), true
 	case answered:
