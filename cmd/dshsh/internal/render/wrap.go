@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // wrapPoint returns where to break s, one line without colours, so that its first part
@@ -73,14 +74,12 @@ func Wrap(text string, width int) string {
 
 // closing reports whether the cluster is punctuation that must not begin a line.
 func closing(c string) bool {
-	for _, r := range c {
-		switch r {
-		case '、', '。', '，', '．', '！', '？', '：', '；', '…', 'ー', '～', '・':
-			return true
-		}
-		return unicode.In(r, unicode.Pe, unicode.Pf)
+	r, _ := utf8.DecodeRuneInString(c)
+	switch r {
+	case '、', '。', '，', '．', '！', '？', '：', '；', '…', 'ー', '～', '・':
+		return true
 	}
-	return false
+	return unicode.In(r, unicode.Pe, unicode.Pf)
 }
 
 func trimRight(s string) int {
