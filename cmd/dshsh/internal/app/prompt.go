@@ -92,6 +92,12 @@ func (p *prompt) SetRoute(a loop.Agent, route string) error {
 
 // runPrompt is `dshsh` without a command.
 func runPrompt(ctx context.Context, e *Env, f *flags) error {
+	// From here to the very end: a signal that comes while what the shell started is being
+	// ended must not keep that from being done.
+	sigs, stopSignals := e.Signals(interrupts...)
+	defer stopSignals()
+	_, stopPipe := e.Signals(syscall.SIGPIPE) // so that a reader who leaves is an error, not the end
+	defer stopPipe()
 	p := &prompt{}
 	early := &earlyLines{}
 	s, err := newShell(e, f, early.say, func(ctx context.Context, q loop.Question) (loop.Answer, error) {
@@ -137,9 +143,10 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	if len(rep.Held) > 0 {
 		p.askTrust(qctx)
 	}
-	ctx, stopSignals := p.signals(ctx)
-	defer stopSignals()
+	ctx, stopWatching := p.signals(ctx, sigs)
 	err = p.loop.Run(ctx, a)
+	stopWatching()
+	go insist(sigs)
 	var sig *repl.SignalError
 	if errors.As(err, &sig) {
 		n, _ := sig.Signal.(syscall.Signal)
@@ -150,12 +157,11 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 
 // signals ends the context by the signals that ask a program to end. With a person the
 // editor takes them.
-func (p *prompt) signals(ctx context.Context) (context.Context, func()) {
+func (p *prompt) signals(ctx context.Context, sigs <-chan os.Signal) (context.Context, func()) {
 	if p.ed.Person() {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	sigs, stop := p.e.Signals(interrupts...)
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -166,8 +172,17 @@ func (p *prompt) signals(ctx context.Context) (context.Context, func()) {
 	}()
 	return ctx, func() {
 		close(done)
-		stop()
 		cancel(nil)
+	}
+}
+
+// insist ends the program while it is ending, by a second signal: the first may be the one
+// that it ends for.
+func insist(sigs <-chan os.Signal) {
+	<-sigs
+	s, ok := (<-sigs).(syscall.Signal)
+	if ok {
+		os.Exit(128 + int(s))
 	}
 }
 

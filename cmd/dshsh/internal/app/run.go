@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 
 	"dshsh/cmd/dshsh/internal/render"
@@ -26,35 +24,13 @@ type oneShot struct {
 	e       *Env
 	json    bool
 	render  *render.Renderer
-	mu      sync.Mutex // guards out and err, which several goroutines write to
-	out     *bufio.Writer
-	broken  error // standard output is gone
+	box     *outbox
 	reason  loop.EndReason
 	scripts bool // the turn's error is a script's
 }
 
 // say shows a line beside the reply.
-func (o *oneShot) say(line string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	fmt.Fprintln(o.e.Stderr, line)
-}
-
-// write puts out what belongs to standard output, and gives the turn up when nobody
-// reads it any more.
-func (o *oneShot) write(b []byte) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.broken != nil {
-		return o.broken
-	}
-	_, err := o.out.Write(b)
-	if err == nil {
-		err = o.out.Flush()
-	}
-	o.broken = err
-	return err
-}
+func (o *oneShot) say(line string) { o.box.put(true, []byte(line+"\n")) }
 
 // record handles one record of the run.
 func (o *oneShot) record(rec session.Record) error {
@@ -69,7 +45,8 @@ func (o *oneShot) record(rec session.Record) error {
 		if err != nil {
 			return err
 		}
-		return o.write(append(line, '\n'))
+		o.box.put(false, append(line, '\n'))
+		return nil
 	}
 	switch rec.Type {
 	case loop.RecChunk:
@@ -78,10 +55,7 @@ func (o *oneShot) record(rec session.Record) error {
 		return o.reply(rec)
 	}
 	if text := o.render.Record(rec); text != "" {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		_, err := io.WriteString(o.e.Stderr, text)
-		return err
+		o.box.put(true, []byte(text))
 	}
 	return nil
 }
@@ -111,7 +85,8 @@ func (o *oneShot) reply(rec session.Record) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	return o.write([]byte(text))
+	o.box.put(false, []byte(text))
+	return nil
 }
 
 // runOnce is `dshsh run`.
@@ -120,8 +95,28 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 	if err != nil {
 		return err
 	}
-	o := &oneShot{e: e, json: f.json, out: bufio.NewWriter(e.Stdout), render: render.New(render.Options{Color: false})}
-	s, err := newShell(e, f, o.say, nil)
+	// From here to the very end: a signal that comes while what the run started is being
+	// ended must not keep that from being done.
+	sigs, stopSignals := e.Signals(interrupts...)
+	defer stopSignals()
+	_, stopPipe := e.Signals(syscall.SIGPIPE) // so that a reader who leaves is an error, not the end
+	defer stopPipe()
+	o := &oneShot{e: e, json: f.json, box: newOutbox(e.Stdout, e.Stderr), render: render.New(render.Options{Color: false})}
+	err = o.ask(ctx, f, prompt, sigs)
+	switch werr := o.box.close(sigs); {
+	case errors.Is(werr, syscall.EPIPE):
+		return &exitCode{exitSigpipe, nil}
+	case errors.Is(werr, errUnread):
+		return &exitCode{exitAborted, nil}
+	case werr != nil:
+		return fmt.Errorf("writing the reply: %w", werr)
+	}
+	return err
+}
+
+// ask runs the prompt in a shell of its own.
+func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan os.Signal) error {
+	s, err := newShell(o.e, f, o.say, nil)
 	if err != nil {
 		return err
 	}
@@ -143,12 +138,11 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 	if s.cfg.NoKey && f.provider == "" {
 		o.say("no model is configured: the offline provider answers; set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url")
 	}
-	return o.run(ctx, s, prompt)
+	return o.run(ctx, s, prompt, sigs)
 }
 
-func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
+func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.Signal) error {
 	var a loop.Agent
-	pipe := make(chan struct{}, 1)
 	if err := s.host.Do(ctx, func() {
 		loop.AgentError.On(s.host.Host, func(p loop.ErrorPayload) error {
 			var se *runtime.ScriptError
@@ -156,14 +150,7 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
 			return nil
 		})
 		loop.SessionEvent.On(s.host.Host, func(p loop.RecordPayload) error {
-			err := o.record(recordOf(p, s))
-			if err != nil {
-				select {
-				case pipe <- struct{}{}:
-				default:
-				}
-			}
-			return nil // a reader that is gone is not the turn's fault
+			return o.record(recordOf(p, s))
 		})
 	}); err != nil {
 		return err
@@ -178,8 +165,6 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
 	if s.cfg.Routed {
 		_ = s.host.Do(ctx, func() { a.SetModel(s.cfg.Provider, s.cfg.Model) })
 	}
-	sigs, stop := o.e.Signals(interrupts...)
-	defer stop()
 	idle := make(chan error, 1)
 	s.host.Thread.Go(ctx, func() {
 		s.host.SetCurrent(a)
@@ -189,11 +174,13 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
 		}
 		idle <- a.WhenIdle(context.Background())
 	})
+	broken := o.box.broken
 	for {
 		select {
 		case <-sigs:
 			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
-		case <-pipe:
+		case <-broken:
+			broken = nil
 			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
 		case err := <-idle:
 			if err != nil {
@@ -206,12 +193,6 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string) error {
 
 // result is the exit code that the turn's end means.
 func (o *oneShot) result() error {
-	if errors.Is(o.broken, syscall.EPIPE) {
-		return &exitCode{exitSigpipe, nil}
-	}
-	if o.broken != nil {
-		return fmt.Errorf("writing the reply: %w", o.broken)
-	}
 	switch o.reason.Kind {
 	case loop.EndCompleted:
 		return nil

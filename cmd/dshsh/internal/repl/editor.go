@@ -120,6 +120,7 @@ type Editor struct {
 	sigs   chan os.Signal // nil without TTY
 	wrote  chan struct{}  // closed when the writer has ended
 	read   chan struct{}  // closed when the reader has ended
+	broken chan struct{}  // closed when the output cannot be written to
 
 	closing  sync.Once
 	closeErr error // set in closing
@@ -190,6 +191,7 @@ func NewEditor(cfg EditorConfig) (*Editor, error) {
 		lends:  make(chan struct{}, 1),
 		wrote:  make(chan struct{}),
 		read:   make(chan struct{}),
+		broken: make(chan struct{}),
 		out:    queue{max: cfg.QueueBytes},
 		base:   input{prompt: cfg.Prompt},
 		cols:   80, rows: 24,
@@ -411,6 +413,10 @@ func (e *Editor) PutBack(ev Event) {
 
 // Person reports whether somebody types: input and output are a terminal, if a dumb one.
 func (e *Editor) Person() bool { return e.person }
+
+// Broken is closed when the output cannot be written to any more, so that nobody sees what
+// is shown.
+func (e *Editor) Broken() <-chan struct{} { return e.broken }
 
 // Size returns the terminal's columns and rows; without a terminal 0, 0.
 func (e *Editor) Size() (cols, rows int) {

@@ -93,6 +93,8 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 			return context.Cause(ctx)
 		case <-l.quit:
 			return nil
+		case <-l.ed.Broken():
+			return &SignalError{syscall.SIGPIPE}
 		case ev, ok := <-l.ed.Events():
 			if !ok {
 				return nil
@@ -111,21 +113,25 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 
 // settle waits until nothing is under way.
 func (l *Loop) settle(ctx context.Context) error {
-	done := make(chan struct{})
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	idle := make(chan error, 1)
 	go func() {
 		l.jobs.Wait()
-		close(done)
+		var err error
+		if derr := l.shell.Host().Do(ctx, func() { err = l.Agent().WhenIdle(ctx) }); derr != nil {
+			err = derr
+		}
+		idle <- err
 	}()
 	select {
-	case <-done:
+	case err := <-idle:
+		return err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-l.ed.Broken():
+		return &SignalError{syscall.SIGPIPE}
 	}
-	var err error
-	if derr := l.shell.Host().Do(ctx, func() { err = l.Agent().WhenIdle(ctx) }); derr != nil {
-		return derr
-	}
-	return err
 }
 
 // Agent is the one that the prompt talks to. Any goroutine.

@@ -217,6 +217,7 @@ func (e *Editor) write(s string) {
 			waitWritable(f)
 		} else if err != nil {
 			e.failed = true
+			close(e.broken)
 		}
 	}
 }
