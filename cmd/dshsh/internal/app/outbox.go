@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // outbox writes to the program's two outputs, in order and in a goroutine of its own, so
@@ -96,8 +97,16 @@ func (o *outbox) write(p piece) {
 // errUnread: a signal came before all was read.
 var errUnread = errors.New("cancelled before all was written")
 
+// patience is how long the reader of a run that was cancelled has to take the rest.
+const patience = time.Second
+
 // close waits until all is written, or for a signal, and returns what writing failed with.
-func (o *outbox) close(sigs <-chan os.Signal) error {
+// After a cancel it does not wait long.
+func (o *outbox) close(sigs <-chan os.Signal, cancelled bool) error {
+	var late <-chan time.Time
+	if cancelled {
+		late = time.After(patience)
+	}
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
@@ -105,6 +114,8 @@ func (o *outbox) close(sigs <-chan os.Signal) error {
 	select {
 	case <-o.done:
 	case <-sigs:
+		return errUnread
+	case <-late:
 		return errUnread
 	}
 	o.mu.Lock()

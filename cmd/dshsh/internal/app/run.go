@@ -27,6 +27,8 @@ type oneShot struct {
 	box     *outbox
 	reason  loop.EndReason
 	scripts bool // the turn's error is a script's
+
+	cancelled bool // by a signal; run's goroutine
 }
 
 // say shows a line beside the reply.
@@ -103,7 +105,7 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 	defer stopPipe()
 	o := &oneShot{e: e, json: f.json, box: newOutbox(e.Stdout, e.Stderr), render: render.New(render.Options{Color: false})}
 	err = o.ask(ctx, f, prompt, sigs)
-	switch werr := o.box.close(sigs); {
+	switch werr := o.box.close(sigs, o.cancelled); {
 	case errors.Is(werr, syscall.EPIPE):
 		return &exitCode{exitSigpipe, nil}
 	case errors.Is(werr, errUnread):
@@ -178,6 +180,7 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 	for {
 		select {
 		case <-sigs:
+			o.cancelled = true
 			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
 		case <-broken:
 			broken = nil
