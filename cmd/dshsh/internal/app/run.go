@@ -167,15 +167,19 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 	if s.cfg.Routed {
 		_ = s.host.Do(ctx, func() { a.SetModel(s.cfg.Provider, s.cfg.Model) })
 	}
+	select {
+	case <-sigs:
+		return &exitCode{exitAborted, nil}
+	default:
+	}
 	idle := make(chan error, 1)
-	s.host.Thread.Go(ctx, func() {
+	if derr := s.host.Do(ctx, func() {
 		s.host.SetCurrent(a)
-		if err := a.Followup(loop.UserMessage(prompt)); err != nil {
-			idle <- err
-			return
-		}
-		idle <- a.WhenIdle(context.Background())
-	})
+		err = a.Followup(loop.UserMessage(prompt)) // when it returns, the turn is there to be cancelled
+	}); derr != nil || err != nil {
+		return errors.Join(derr, err)
+	}
+	s.host.Thread.Go(ctx, func() { idle <- a.WhenIdle(context.Background()) })
 	broken := o.box.broken
 	for {
 		select {
