@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"dshsh/loop"
 	"dshsh/loop/model"
 	"dshsh/loop/model/modeltest"
-	"dshsh/session"
 )
 
 type cfgNext = func(loop.StepPayload) (model.Config, error)
@@ -636,8 +634,3 @@ func TestB128_RetryPolicy(t *testing.T) {
 		w.check(w.turns(), "turn/start 1\nllm/retry\nturn/end 1 aborted/user")
 	})
 }
-
-var (
-	_ = context.Background
-	_ session.Record
-)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"dshsh/loop/model"
 	"dshsh/loop/model/modeltest"
 	"dshsh/loop/tool"
-	"dshsh/runtime"
 	"dshsh/session"
 )
 
@@ -408,7 +406,3 @@ func TestB146_ConcludeTurn(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
-
-var _ = fmt.Sprint
-
-var _ runtime.Value
