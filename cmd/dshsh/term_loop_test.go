@@ -206,6 +206,23 @@ func TestSlashCommands(t *testing.T) {
 	}
 }
 
+// TestHelpFitsTheTerminal: no word is broken, however narrow it is.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{cols: 40, rows: 60})
+	s.clear()
+	s.enter("/help")
+	s.WaitFor("/quit")
+	s.ready()
+	for _, row := range s.Screen() {
+		if strings.HasPrefix(row, "]") || strings.HasPrefix(row, ".") {
+			t.Errorf("a broken row %q in\n%s", row, s.text())
+		}
+	}
+	s.in("  /new                  begin a new\n", "\n  /scripts [on|off NAME, trust,\nrollback]\n", "list the\n")
+	s.quit()
+}
+
 // TestModelIsSwitched: /model is for the next request, of this session.
 func TestModelIsSwitched(t *testing.T) {
 	t.Parallel()

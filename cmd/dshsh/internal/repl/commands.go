@@ -27,11 +27,11 @@ func init() {
 	commands = []command{
 		{"help", "", "what can be typed here", (*Loop).cmdHelp},
 		{"new", "", "begin a new session", (*Loop).cmdNew},
-		{"resume", "[ID]", "go on with a stored session; without an id, list them", (*Loop).cmdResume},
-		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch one", (*Loop).cmdScripts},
+		{"resume", "[ID]", "go on with a stored session, or list them", (*Loop).cmdResume},
+		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch them", (*Loop).cmdScripts},
 		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
 		{"queue", "[clear]", "show what waits for the agent", (*Loop).cmdQueue},
-		{"inject", "TEXT", "add context to the next step without waking the agent", (*Loop).cmdInject},
+		{"inject", "TEXT", "add to the next step without waking the agent", (*Loop).cmdInject},
 		{"cancel", "", "cancel the turn, keep the queue", (*Loop).cmdCancel},
 		{"model", "[MODEL | PROVIDER/MODEL]", "show or switch the model", (*Loop).cmdModel},
 		{"quit", "", "leave", func(l *Loop, _ context.Context, _ string) { l.Quit() }},
@@ -92,20 +92,52 @@ func (l *Loop) runScriptCommand(g *runtime.Generation, c *loop.Command, args str
 }
 
 func (l *Loop) cmdHelp(ctx context.Context, _ string) {
-	var b strings.Builder
-	b.WriteString("Type to ask; while the agent works, Enter steers it and `>> text` queues a prompt.\n")
-	b.WriteString("Ctrl-C cancels the turn, again drops the queue; at an empty idle prompt it leaves.\n")
+	l.Say("Type to ask; while the agent works, Enter steers it and `>> text` queues a prompt. " +
+		"Ctrl-C cancels the turn, again drops the queue; at an empty idle prompt it leaves.")
+	rows := make([][2]string, 0, len(commands))
 	for _, c := range commands {
-		fmt.Fprintf(&b, "  /%-28s %s\n", strings.TrimSpace(c.name+" "+c.args), c.help)
+		rows = append(rows, [2]string{"/" + strings.TrimSpace(c.name+" "+c.args), c.help})
 	}
 	h := l.shell.Host()
 	_ = h.Do(ctx, func() {
 		for _, r := range h.Current().Offers(loop.OfferCommand, l.Agent()) {
 			c := r.Spec.(*loop.Command)
-			fmt.Fprintf(&b, "  /%-28s %s (%s)\n", render.Visible(c.Name), render.Visible(c.Description), render.Visible(r.Instance.File))
+			rows = append(rows, [2]string{"/" + render.Visible(c.Name), render.Visible(c.Description + " (" + r.Instance.File + ")")})
 		}
 	})
-	l.ed.Print(b.String())
+	cols, _ := l.ed.Size()
+	l.ed.Print(twoColumns(rows, cols))
+}
+
+// twoColumns lays rows out: what is too long for its column stands on a line of its own.
+func twoColumns(rows [][2]string, cols int) string {
+	left := 0
+	for _, r := range rows {
+		left = max(left, min(render.Width(r[0]), 34))
+	}
+	if cols > 0 {
+		left = min(left, cols/2)
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		pad := left - render.Width(r[0])
+		if pad < 0 {
+			b.WriteString(render.Wrap("  "+r[0], cols) + "\n")
+			r[0], pad = "", left
+		}
+		indent, room := left+4, 0
+		if cols > 0 {
+			room = max(cols-indent, 8)
+		}
+		for i, row := range strings.Split(render.Wrap(r[1], room), "\n") {
+			if i == 0 {
+				b.WriteString("  " + r[0] + strings.Repeat(" ", pad+2) + row + "\n")
+			} else {
+				b.WriteString(strings.Repeat(" ", indent) + row + "\n")
+			}
+		}
+	}
+	return b.String()
 }
 
 // swap makes next the prompt's agent and ends the one before.
