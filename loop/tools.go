@@ -76,8 +76,8 @@ func errorResult(err error) ToolResult {
 	return r
 }
 
-// scriptResult is errorResult for what came out of a dispatch: a script's failure says which
-// script and line.
+// scriptResult is errorResult for what came out of a dispatch or a script's tool: a
+// script's failure says which script and line.
 func scriptResult(err error) ToolResult {
 	r := errorResult(err)
 	var se *runtime.ScriptError
@@ -372,7 +372,7 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	}
 	var out ToolResult
 	if err != nil {
-		out = errorResult(err)
+		out = scriptResult(err)
 		out.Content = append(out.Content, res.Content...)
 	} else {
 		out = ToolResult{Content: res.Content, Value: res.Value}
