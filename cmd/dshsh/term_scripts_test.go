@@ -1,8 +1,13 @@
 package main_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"dshsh/cmd/dshsh/internal/repl/repltest"
 )
@@ -192,6 +197,90 @@ func TestPromptOpensBesideABrokenPolicy(t *testing.T) {
 	s.Type("y", repltest.Enter)
 	s.WaitFor("bash answered")
 	s.ready()
+	s.quit()
+}
+
+// TestSaveInTwoSteps: R040. A file that is emptied and written a moment later denies all
+// the while.
+func TestSaveInTwoSteps(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{files: map[string]string{".dshsh/scripts/guard.js": guardDenies}}, "--trust", "--approve", "all")
+	s.WaitFor("scripts 0 -> 1")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		path := filepath.Join(s.dir, ".dshsh/scripts/guard.js")
+		for i := 0; ; i++ {
+			_ = os.WriteFile(path, nil, 0o644)
+			select {
+			case <-time.After(40 * time.Millisecond): // as an editor may take
+			case <-stop:
+			}
+			_ = os.WriteFile(path, []byte(guardDenies+"// "+strconv.Itoa(i)+"\n"), 0o644)
+			select {
+			case <-time.After(40 * time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	}()
+	for i := range 10 {
+		s.enter(fmt.Sprintf(`call bash {"command":"touch made%d"}`, i))
+		s.WaitFor(fmt.Sprintf("* bash touch made%d\n", i))
+		s.ready()
+	}
+	close(stop)
+	<-done
+	s.quit()
+	if made, _ := filepath.Glob(filepath.Join(s.dir, "made*")); len(made) > 0 {
+		t.Errorf("ran: %v", made)
+	}
+	if n := count(s.log(), "tool/result", "no shell today"); n != 10 {
+		t.Errorf("denied %d of 10 times", n)
+	}
+}
+
+// TestManySavedAtOnce: R041, R043. All that were saved together come into force, and what
+// editors leave behind is neither run nor complained about.
+func TestManySavedAtOnce(t *testing.T) {
+	t.Parallel()
+	files := func(v string) map[string]string {
+		out := map[string]string{}
+		for i := range 5 {
+			name, text := fmt.Sprintf(".dshsh/scripts/s%d.js", i), "ctx.on('agent/turn-start', () => console.log('"+v+"'));"
+			if i%2 == 1 {
+				name, text = fmt.Sprintf(".dshsh/scripts/s%d.lua", i), "ctx.on('agent/turn-start', function() print('"+v+"') end)"
+			}
+			out[name] = text
+		}
+		return out
+	}
+	s := opened(t, place{files: files("v1")}, "--trust")
+	s.WaitFor("scripts 0 -> 1")
+	dir := filepath.Join(s.dir, ".dshsh/scripts")
+	if err := os.Symlink("user@host.1234:99", filepath.Join(dir, ".#s0.js")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "x.js"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"s0.js~", "#s0.js#", ".s0.js.swp", "4913", "s0.js.orig", "_s.js", "s.d.ts", "s.test.js"} {
+		s.write(".dshsh/scripts/"+name, "this is no script")
+	}
+	for name, text := range files("v2") {
+		s.write(name, text)
+	}
+	s.WaitMatch(`scripts \d -> \d  .*changed`)
+	s.clear()
+	s.enter("say hi")
+	s.WaitMatch(`(?m)^hi$`)
+	s.ready()
+	if n := strings.Count(s.text(), "] v2"); n != 5 || strings.Contains(s.text(), "v1") {
+		t.Errorf("%d of 5 are new:\n%s", n, s.text())
+	}
+	if strings.Contains(s.Raw(), "no script") || strings.Contains(s.Raw(), "x.js") {
+		t.Errorf("something was said of what is no script:\n%s", s.text())
+	}
 	s.quit()
 }
 
