@@ -37,7 +37,8 @@ func (t *Thread) Away(fn func()) error {
 
 // Wait leaves the thread until ch is closed or yields, the current hook is given up,
 // or one of ctxs ends, and then returns that context's cause. The contexts are asked
-// before anything is left: a cancelled waiter must not let another chain run first.
+// before anything is left: a cancelled waiter must not let another chain run first; and
+// after the thread has been got back: what was cancelled meanwhile does not go on.
 func (t *Thread) Wait(ch <-chan struct{}, ctxs ...context.Context) error {
 	t.Assert()
 	return t.wait(ch, t.withHook(ctxs))
@@ -71,6 +72,9 @@ func (t *Thread) wait(ch <-chan struct{}, ctxs []context.Context) error {
 	var err error
 	if aerr := t.Away(func() { err = waitAny(ch, ctxs) }); aerr != nil {
 		return aerr
+	}
+	if err == nil {
+		err = causeOf(ctxs) // ended while this chain waited for the thread
 	}
 	return err
 }

@@ -18,6 +18,7 @@ type Hook struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wall   *wallClock
+	origin *Hook // of a spawned function or a timer: on whose account it runs, if on another's
 }
 
 // NewHook returns a hook that ends with ctx, or when its wall time limit is used up (0
@@ -60,6 +61,17 @@ func (h *Hook) End() {
 	h.wall.stop()
 	h.cancel(errHookOver)
 }
+
+// root is on whose account h runs.
+func (h *Hook) root() *Hook {
+	if h != nil && h.origin != nil {
+		return h.origin
+	}
+	return h
+}
+
+// over says that nobody waits for the listener any more.
+func (h *Hook) over() bool { return h == nil || h.ctx.Err() != nil }
 
 // Pause stops the wall clock while the listener is inside next(), ctx.ui or whenIdle.
 // Calls nest.

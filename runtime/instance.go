@@ -253,32 +253,56 @@ func (in *Instance) DropScope(scope any) {
 	in.host.changed()
 }
 
-// Spawn runs fn on its own, holding the instance, without a hook: it waits freely and
-// ends when the newest generation no longer contains the script. Spawned functions begin
-// in the order of the calls. While loading it is put off until activation.
+// Spawn runs fn on its own, holding the instance, without an owner: it waits freely and
+// ends when the newest generation no longer contains the script, though not before the
+// hook that asked for it, which may wait for what it does. Spawned functions begin in
+// the order of the calls. While loading it is put off until activation.
 func (in *Instance) Spawn(what string, fn func(h *Hook) error) {
-	in.whenActive(func() { in.spawn(what, fn) })
+	by := in.host.Thread.CurrentHook().root()
+	in.whenActive(func() { in.spawn(what, by, fn) })
 }
 
-func (in *Instance) spawn(what string, fn func(h *Hook) error) {
+func (in *Instance) spawn(what string, by *Hook, fn func(h *Hook) error) {
 	in.hold()
 	in.host.spawn(func() {
 		defer in.release()
-		in.runSpawned(what, fn)
+		in.runSpawned(what, by, fn)
 	})
 }
 
-func (in *Instance) runSpawned(what string, fn func(h *Hook) error) {
-	if in.bg.Err() != nil {
+func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
+	if in.unwanted(by) {
 		return
 	}
-	h := NewHook(in.bg, nil, 0)
+	ctx, done := in.account(by)
+	defer done()
+	h := NewHook(ctx, nil, 0)
+	h.origin = by
 	defer h.End()
 	old := in.host.Thread.SetHook(h)
 	defer in.host.Thread.SetHook(old)
-	if err := guard(func() error { return fn(h) }); err != nil && in.bg.Err() == nil {
+	if err := guard(func() error { return fn(h) }); err != nil && ctx.Err() == nil {
 		in.host.report(Failure{Instance: in, What: what, Err: err})
 	}
+}
+
+// unwanted says that the script is not in force any more and that nothing waits for what
+// by has asked for.
+func (in *Instance) unwanted(by *Hook) bool { return in.bg.Err() != nil && by.over() }
+
+// account is how long what by has asked for may go on.
+func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
+	if by == nil {
+		return in.bg, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	look := func() {
+		if in.unwanted(by) {
+			cancel(ErrUnloaded)
+		}
+	}
+	off1, off2 := context.AfterFunc(in.bg, look), context.AfterFunc(by.ctx, look)
+	return ctx, func() { off1(); off2(); cancel(nil) }
 }
 
 // spawn runs fn on a chain of its own, in the order of the calls. Between two of them
@@ -300,9 +324,9 @@ func (h *Host) runSpawned() {
 // After runs fn once, as Spawn does, d from now (from activation while loading). The
 // returned function cancels it.
 func (in *Instance) After(d time.Duration, what string, fn func(h *Hook) error) (cancel func()) {
-	t := &pendingTimer{what: what, fn: fn}
+	t := &pendingTimer{what: what, by: in.host.Thread.CurrentHook().root(), fn: fn}
 	in.whenActive(func() {
-		if t.stopped || in.bg.Err() != nil {
+		if t.stopped || in.unwanted(t.by) {
 			return
 		}
 		in.timers[t] = struct{}{}
@@ -316,6 +340,7 @@ func (in *Instance) After(d time.Duration, what string, fn func(h *Hook) error) 
 // pendingTimer is a timer that has not fired. Used on the thread.
 type pendingTimer struct {
 	what    string
+	by      *Hook // who asked for it
 	fn      func(h *Hook) error
 	due     time.Time
 	n       int // order among those due at once
@@ -338,7 +363,7 @@ func (in *Instance) fire(t *pendingTimer) {
 	slices.SortFunc(due, func(a, b *pendingTimer) int { return cmp.Or(a.due.Compare(b.due), a.n-b.n) })
 	for _, o := range due {
 		in.stopTimer(o)
-		in.spawn(o.what, o.fn)
+		in.spawn(o.what, o.by, o.fn)
 	}
 }
 
@@ -351,11 +376,14 @@ func (in *Instance) stopTimer(t *pendingTimer) {
 }
 
 // retire ends what the script does on its own account, when the newest generation no
-// longer contains it. Its listeners, tools and effects stay for who holds it.
+// longer contains it. Its listeners, tools and effects stay for who holds it, and so do
+// the timers that these have begun.
 func (in *Instance) retire() {
 	in.cancelBg(ErrUnloaded)
 	for t := range in.timers {
-		in.stopTimer(t)
+		if in.unwanted(t.by) {
+			in.stopTimer(t)
+		}
 	}
 	in.waiting = nil
 }

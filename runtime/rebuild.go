@@ -136,6 +136,9 @@ func (in *Instance) dispose() {
 		return
 	}
 	in.retire()
+	for t := range in.timers {
+		in.stopTimer(t)
+	}
 	in.state = stateClosing
 	in.cancel(ErrUnloaded)
 	in.offers = offers{}
