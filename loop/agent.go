@@ -123,11 +123,13 @@ type activity struct {
 	cancel      context.CancelCauseFunc
 	signal      *runtime.Signal
 	gen         *runtime.Generation
+	since       uint64 // arrivals when it began
 	maintenance bool
 	decided     bool // the outcome is decided: waking input now belongs to what follows
 
-	turn     int // 0 until turn/start
-	step     int // last step opened
+	turn     int   // 0 until turn/start
+	failed   error // the turn failed while it was opened
+	step     int   // last step opened
 	stepOpen bool
 	retries  map[string]int  // of the present step's call, by mode
 	batch    []model.Message // claimed for the first step
@@ -136,7 +138,7 @@ type activity struct {
 
 func (a *agent) newActivity() *activity {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	act := &activity{ctx: ctx, cancel: cancel, gen: a.h.Current().Hold()}
+	act := &activity{ctx: ctx, cancel: cancel, gen: a.h.Current().Hold(), since: a.arrivals.Load()}
 	act.signal = runtime.NewSignal(ctx, func(err error) runtime.Value {
 		var c *Cause
 		if errors.As(err, &c) {
@@ -342,25 +344,40 @@ func (a *agent) Cancel(cause Cause, o CancelOptions) {
 		act.cancel(&cause)
 	}
 	a.h.Thread.Post(func() {
+		now := a.act
+		if now != act && now != nil && now.since > upTo {
+			now = nil
+		}
 		if !o.KeepInbox {
 			a.clearReporting(upTo)
 		}
-		if act != nil {
-			act.signal.Fire()
-		}
+		act.abort(&cause)
+		now.abort(&cause) // it took the place of act at that very moment, with what was pending
 	})
 }
 
 // cancel, on the thread, clears and then aborts. Inside a session/event listener the
-// abort is at once and the clearing waits.
+// abort is at once; the clearing waits, and so does the end of what earlier sends of
+// the listener are about to begin.
 func (a *agent) cancel(cause *Cause, keep bool) {
-	act := a.act
-	if !keep {
-		upTo := a.arrivals.Load()
-		a.h.later(a.id, func() { a.clearReporting(upTo) })
+	if a.h.publishing > 0 {
+		a.act.abort(cause)
 	}
-	if act != nil {
-		act.cancel(cause)
+	a.h.later(a.id, func() {
+		act := a.act
+		if !keep {
+			a.clearReporting(all)
+		}
+		act.abort(cause)
+	})
+}
+
+// abort ends the activity, if one goes on, and tells its signal. On the thread.
+func (act *activity) abort(cause *Cause) {
+	if act == nil {
+		return
+	}
+	if act.cancel(cause); act.cause() != nil {
 		act.signal.Fire()
 	}
 }

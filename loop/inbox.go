@@ -121,7 +121,10 @@ func (b *Inbox) swap(id string, ms ...model.Message) (bool, error) {
 }
 
 // Clear removes everything, next-step first.
-func (b *Inbox) Clear() error { return b.a.clear(^uint64(0)) }
+func (b *Inbox) Clear() (err error) {
+	b.a.h.later(b.a.id, func() { err = b.a.clear(all) })
+	return err
+}
 
 // Splice removes count messages from start on and puts ms in their place; coordinates
 // are normalised as arrays do it: a negative start counts from the end.
@@ -203,6 +206,9 @@ func (a *agent) splice(target string, start, count int, ms []model.Message, outc
 	})
 	return err
 }
+
+// all is every arrival.
+const all = ^uint64(0)
 
 // clear removes everything that had arrived by number upTo, next-step first. It gives
 // the first error, and tries both lists all the same.

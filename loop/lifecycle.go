@@ -269,13 +269,18 @@ func (h *Host) Greet() {
 	}
 }
 
-// greet replays an agent's creation to one script. A throw quarantines it.
+// greet replays an agent's creation to one script, which is in force for it: in the
+// newest generation, or in the one that its turn holds. A throw quarantines it.
 func (a *agent) greet(in *runtime.Instance) {
-	if a.gone || !a.h.Current().Contains(in) {
+	gen := a.h.Current()
+	if !gen.Contains(in) {
+		gen = a.generation()
+	}
+	if a.gone || !gen.Contains(in) {
 		return
 	}
 	a.greeted[in] = true
-	t := runtime.Target{Scope: a, AgentID: a.id, Only: in}
+	t := runtime.Target{Gen: gen, Scope: a, AgentID: a.id, Only: in}
 	if err := AgentCreated.FireErr(a.h.Host, t, AgentPayload{Agent: a, Replay: true}); err != nil {
 		a.h.Quarantine(in, err)
 		return

@@ -72,6 +72,21 @@ func scriptMessage(v runtime.Value, in *runtime.Instance) (model.Message, error)
 	return m, nil
 }
 
+// fromScript makes a message the script's own, whatever it says and whatever it was.
+func fromScript(m model.Message, in *runtime.Instance) model.Message {
+	m.Source = model.Source{Kind: model.SourcePlugin, Plugin: in.ID, Form: m.Source.Form, Sections: m.Source.Sections, Summary: m.Source.Summary}
+	return m
+}
+
+// newMessages reads messages that a script adds to the conversation.
+func newMessages(v runtime.Value, a *agent, in *runtime.Instance, what string) ([]model.Message, error) {
+	ms, err := scriptMessages(v, a, in, what)
+	for i := range ms {
+		ms[i] = fromScript(ms[i], in)
+	}
+	return ms, err
+}
+
 // scriptMessages reads a list of messages and completes their ids.
 func scriptMessages(v runtime.Value, a *agent, in *runtime.Instance, what string) ([]model.Message, error) {
 	var items []any
@@ -126,7 +141,7 @@ func decodeContinuation(p TurnPayload, l *runtime.Listener, v runtime.Value) (Co
 	}
 	var err error
 	if shape.Messages != nil {
-		c.Messages, err = scriptMessages(shape.Messages, p.Agent.(*agent), l.Instance, "messages")
+		c.Messages, err = newMessages(shape.Messages, p.Agent.(*agent), l.Instance, "messages")
 	}
 	if err == nil && len(c.Messages) == 0 {
 		err = errors.New(`{kind:"continue"} needs at least one message`)

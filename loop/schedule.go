@@ -124,6 +124,10 @@ func (a *agent) commitCall(act *activity, s *slot) (concluded bool, err error) {
 		return false, err
 	}
 	for _, m := range res.AdditionalContexts {
+		if m.Source.Kind == "" || m.Source.Kind == model.SourceUser {
+			// What a tool adds is no person's input: it must not lift the caps on scripts.
+			m.Source = model.Source{Kind: model.SourcePlugin, Plugin: s.block.Name}
+		}
 		if err := a.Send(m, NextStep, false); err != nil {
 			return false, err
 		}

@@ -90,8 +90,7 @@ func scriptSend(c *runtime.Call, v runtime.Value, target string, wakeup bool) er
 	if err != nil {
 		return fmt.Errorf("%s: for parameter message: %w", c.Name, err)
 	}
-	m.Source = model.Source{Kind: model.SourcePlugin, Plugin: c.Instance.ID, Form: m.Source.Form, Sections: m.Source.Sections, Summary: m.Source.Summary}
-	return c.Self.(*agent).Send(m, target, wakeup)
+	return c.Self.(*agent).Send(fromScript(m, c.Instance), target, wakeup)
 }
 
 // Command is a slash command of a script: the Spec of an OfferCommand.
@@ -273,7 +272,7 @@ var execClass = &runtime.Class{Name: "exec", Doc: "One call of a script's tool."
 			if err != nil {
 				return nil, err
 			}
-			c.Self.(*scriptExec).x.DeferContext(m)
+			c.Self.(*scriptExec).x.DeferContext(fromScript(m, c.Instance))
 			return nil, nil
 		}},
 	{Name: "concludeTurn", Doc: "Ends the turn after this step, without a further model call.", Signature: "(): void",

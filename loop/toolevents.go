@@ -330,7 +330,7 @@ func decodePost(p PostPayload, l *runtime.Listener, v runtime.Value) (PostDecisi
 	}
 	var err error
 	if s.AdditionalContexts != nil {
-		d.AdditionalContexts, err = scriptMessages(s.AdditionalContexts, p.Agent.(*agent), l.Instance, "additionalContexts")
+		d.AdditionalContexts, err = newMessages(s.AdditionalContexts, p.Agent.(*agent), l.Instance, "additionalContexts")
 	}
 	return d, err
 }

@@ -141,8 +141,13 @@ func (a *agent) settleResult(act *activity, j judged, started bool) ToolResult {
 		return j.res
 	}
 	res := a.postExecute(act, j.call, j.res)
-	if started && act.aborted() && !res.IsError {
-		aborted := errorResult(tool.Aborted())
+	if act.aborted() && !res.IsError {
+		// Also where a wrapper answered for the body: the listeners behind it have not all
+		// seen the result.
+		aborted := errorResult(tool.AbortedBeforeDispatch())
+		if started {
+			aborted = errorResult(tool.Aborted())
+		}
 		aborted.AdditionalContexts = res.AdditionalContexts
 		return aborted
 	}

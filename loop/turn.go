@@ -12,8 +12,9 @@ import (
 )
 
 // openTurn records turn/start and claims, on whatever stack it is called: nothing waits
-// between the wake and the claim. False means that no turn is open and the activity is
-// to be settled; the input that was not claimed stays pending.
+// between the wake and the claim. A turn that fails here is open all the same and is
+// closed by the driver, since the listeners of its end may wait. False means that no
+// turn is open and the activity is to be settled; what was not claimed stays pending.
 func (a *agent) openTurn(act *activity) bool {
 	turn := a.lastTurn + 1
 	err := a.heal()
@@ -29,16 +30,11 @@ func (a *agent) openTurn(act *activity) bool {
 	act.turn = turn
 	if thrown != nil {
 		// The record is in the log and everybody has heard it: the turn fails before the claim.
-		a.closeTurn(act, outcome{err: thrown})
-		return false
+		act.failed = thrown
+		return true
 	}
 	TurnStarted.Fire(a.h.Host, a.target(), TurnPayload{Agent: a, Turn: turn, Signal: act.signal})
-	batch, err := a.claim(turn, true)
-	if err != nil {
-		a.closeTurn(act, outcome{err: err})
-		return false
-	}
-	act.batch = batch
+	act.batch, act.failed = a.claim(turn, true)
 	select {
 	case <-a.started:
 	default:
@@ -83,7 +79,12 @@ func (a *agent) drive(act *activity) {
 // nextTurn opens the next turn of the drain, or settles. From the last look at the inbox
 // to the change to idle nothing waits.
 func (a *agent) nextTurn(act *activity, drained bool) *activity {
-	if !drained || a.inbox.empty() || a.disposing != nil || act.aborted() || a.scriptsOnly() {
+	if !drained || a.inbox.empty() || a.disposing != nil || act.aborted() {
+		a.settle(act)
+		return nil
+	}
+	if a.scriptsOnly() {
+		a.latched = false // nothing but scripts has woken it
 		a.settle(act)
 		return nil
 	}
@@ -122,6 +123,9 @@ func (a *agent) runTurn(act *activity) (out outcome) {
 			a.h.Report(runtime.Failure{Target: a.target(), What: "turn", Err: out.err})
 		}
 	}()
+	if act.failed != nil {
+		return outcome{err: act.failed}
+	}
 	if err := a.awaitStart(act); err != nil {
 		return outcome{err: err}
 	}
@@ -183,15 +187,15 @@ func (a *agent) steps(act *activity) outcome {
 		if res.maxTokens {
 			sticky = EndMaxTokens
 		}
-		owed = res.owed
-		if owed || len(a.inbox.step) > 0 {
+		if owed = res.owed; owed {
 			continue
 		}
-		cont, err := a.stopping(act, &forced)
-		if err != nil {
-			return outcome{err: err}
+		if len(a.inbox.step) == 0 {
+			if err := a.stopping(act); err != nil {
+				return outcome{err: err}
+			}
 		}
-		if !cont {
+		if !a.mayContinue(&forced) {
 			// After the cap what waits stays parked: it would only begin the next turn.
 			return outcome{kind: sticky, stop: forced > a.h.cfg.Caps.Continuations}
 		}
@@ -232,43 +236,50 @@ func (a *agent) propose(act *activity, step int, batch []model.Message) (asm Ass
 	return asm, d.Messages, d.Kind, act.check()
 }
 
-// stopping asks whether the turn is to go on at a natural stop.
-func (a *agent) stopping(act *activity, forced *int) (cont bool, err error) {
+// stopping asks whether the turn is to go on at a natural stop: it does if something
+// waits for the next step afterwards.
+func (a *agent) stopping(act *activity) error {
 	c, err := TurnContinuation.Run(a.h.Host, a.awaiting(act), TurnPayload{Agent: a, Turn: act.turn, Signal: act.signal},
 		func(TurnPayload) (Continuation, error) { return Continuation{Kind: "stop"}, nil })
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := act.check(); err != nil {
-		return false, err
+		return err
 	}
 	if c.Kind == "continue" {
 		for _, m := range c.Messages {
 			if err := a.Send(m, NextStep, false); err != nil {
-				return false, err
+				return err
 			}
 		}
 	} else {
 		err = TurnStopping.Run(a.h.Host, a.awaiting(act), TurnPayload{Agent: a, Turn: act.turn, Signal: act.signal})
 		if err != nil {
-			return false, err
+			return err
 		}
 		if err := act.check(); err != nil {
-			return false, err
+			return err
 		}
 	}
+	return nil
+}
+
+// mayContinue says whether the turn goes on although the model has answered: for what
+// waits for the next step, if that is not from scripts alone for too many times in a row.
+func (a *agent) mayContinue(forced *int) bool {
 	if len(a.inbox.step) == 0 {
-		return false, nil
+		return false
 	}
 	if !a.stepFromScripts() {
 		*forced = 0
-		return true, nil
+		return true
 	}
 	if *forced++; *forced > a.h.cfg.Caps.Continuations {
 		a.h.cfg.Notices.Capped(a, fmt.Sprintf("stopped: scripts have continued this turn %d times", a.h.cfg.Caps.Continuations))
-		return false, nil
+		return false
 	}
-	return true, nil
+	return true
 }
 
 func (a *agent) stepFromScripts() bool {
@@ -330,7 +341,8 @@ const abortLimit = 2 * time.Second
 // aborting tells agent/turn-aborting, once per opened turn. Its listeners have a context
 // of their own, since the turn's has ended. A throw is told as agent/error.
 func (a *agent) aborting(act *activity, cause *Cause) {
-	ctx, cancel := context.WithTimeout(context.Background(), abortLimit)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), abortLimit,
+		fmt.Errorf("%s: %w: no answer in %v", TurnAborting.Name, runtime.ErrDeadline, abortLimit))
 	defer cancel()
 	t := a.target()
 	t.Ctx = ctx
