@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,9 +22,10 @@ type gated struct {
 	w    *world
 	safe bool
 
-	mu      sync.Mutex // guards both
+	mu      sync.Mutex // guards what follows
 	gates   map[string]chan struct{}
 	started []string
+	open    bool
 }
 
 func (g *gated) Spec() model.ToolSpec {
@@ -44,6 +46,9 @@ func (g *gated) gate(id string) chan struct{} {
 	}
 	if g.gates[id] == nil {
 		g.gates[id] = make(chan struct{})
+		if g.open {
+			close(g.gates[id])
+		}
 	}
 	return g.gates[id]
 }
@@ -60,14 +65,38 @@ func (g *gated) Execute(_ context.Context, _ json.RawMessage, x *tool.Exec) (too
 
 func (g *gated) release(ids ...string) {
 	for _, id := range ids {
-		close(g.gate(id))
+		if ch := g.gate(id); !g.isOpen() {
+			close(ch)
+		}
 	}
 }
 
+func (g *gated) isOpen() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.open
+}
+
+// running names the calls whose bodies have started, sorted: which of several that start
+// together comes first is the scheduler's.
 func (g *gated) running() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return strings.Join(g.started, " ")
+	return strings.Join(slices.Sorted(slices.Values(g.started)), " ")
+}
+
+// openAll lets every body end, so that a test that failed does not hang.
+func (g *gated) openAll() {
+	g.mu.Lock()
+	g.open = true
+	for _, ch := range g.gates {
+		select {
+		case <-ch:
+		default:
+			close(ch)
+		}
+	}
+	g.mu.Unlock()
 }
 
 // calls is one assistant message with calls "c1:safe c2:exclusive".
@@ -85,6 +114,7 @@ func pool(t *testing.T, parallel int, spec string) (w *world, safe, exclusive *g
 	safe, exclusive = &gated{safe: true}, &gated{}
 	w = newWorld(t, modeltest.New(calls(spec)).Otherwise(modeltest.Text("done")), withTools(safe, exclusive), func(c *loop.Config) { c.Parallel = parallel })
 	safe.w, exclusive.w = w, w
+	t.Cleanup(func() { safe.openAll(); exclusive.openAll() })
 	w.create()
 	w.do(func() { _ = w.a.Followup(msg("go")) })
 	return w, safe, exclusive
@@ -218,11 +248,10 @@ func TestB135_TheDefaultIsExclusive(t *testing.T) {
 }
 
 func TestB137_PoliciesRunInModelOrder(t *testing.T) {
-	w, safe, _ := pool(t, 10, "c1:safe c2:safe c3:safe")
-	w.h.Stop()
-	safe = &gated{safe: true}
-	w = newWorld(t, modeltest.New(calls("c1:safe c2:safe c3:safe")).Otherwise(modeltest.Text("done")), withTools(safe)).create()
+	safe := &gated{safe: true}
+	w := newWorld(t, modeltest.New(calls("c1:safe c2:safe c3:safe")).Otherwise(modeltest.Text("done")), withTools(safe)).create()
 	safe.w = w
+	t.Cleanup(safe.openAll)
 	w.judge(func(p loop.PreExecutePayload, next judgeNext) (loop.Judgement, error) {
 		w.notes.note("pre %s", p.CallID)
 		return next(p)
@@ -335,6 +364,7 @@ func TestB143_SchedulerFault(t *testing.T) {
 	}()
 	w := vetoed(t, modeltest.New(calls("c1:safe c2:safe c3:safe")).Otherwise(modeltest.Text("ok")), refuse, withTools(safe), func(c *loop.Config) { c.Parallel = 2 })
 	safe.w = w
+	t.Cleanup(safe.openAll)
 	errs := 0
 	w.do(func() {
 		loop.AgentError.On(w.h.Host, func(loop.ErrorPayload) error { errs++; return nil })
