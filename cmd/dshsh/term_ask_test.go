@@ -96,6 +96,8 @@ func TestAlwaysIsForTheSameCallInThisSession(t *testing.T) {
 	s.WaitFor("the user said no")
 	s.quit()
 	s = opened(t, place{dir: s.dir, home: s.home}, "-c")
+	s.WaitFor("the user said no") // what was there is shown again
+	s.ready()
 	s.clear()
 	s.enter(callHi)
 	s.WaitFor("allow bash: echo hi? y / n / always")

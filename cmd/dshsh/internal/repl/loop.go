@@ -94,7 +94,7 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 		case <-l.quit:
 			return nil
 		case <-l.ed.Broken():
-			return &SignalError{syscall.SIGPIPE}
+			return l.unread()
 		case ev, ok := <-l.ed.Events():
 			if !ok {
 				return nil
@@ -130,8 +130,16 @@ func (l *Loop) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-l.ed.Broken():
-		return &SignalError{syscall.SIGPIPE}
+		return l.unread()
 	}
+}
+
+// unread is what ends a loop whose output nobody reads any more.
+func (l *Loop) unread() error {
+	if l.ed.Person() {
+		return &SignalError{syscall.SIGHUP}
+	}
+	return &SignalError{syscall.SIGPIPE}
 }
 
 // Agent is the one that the prompt talks to. Any goroutine.
