@@ -18,7 +18,11 @@ import (
 	"dshsh/session"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, regexpClock) }
+
+// regexpClock is a goroutine of the regular expressions of JavaScript, which ends by
+// itself some time after the last use.
+var regexpClock = goleak.IgnoreAnyFunction("github.com/dlclark/regexp2/v2.runClock")
 
 // world is a host with one agent and what the tests look at.
 type world struct {
