@@ -26,7 +26,7 @@ import (
 const patience = 20 * time.Second
 
 // TestScript runs the program as a shell does. Beside the usual commands of testscript
-// the scripts have:
+// the scripts have $EXAMPLES, the folder of the examples, and:
 //
 //	exits CODE PROGRAM ARGS...    like exec, for one exit code
 //	start NAME PROGRAM ARGS...    runs it in the background
@@ -43,6 +43,10 @@ const patience = 20 * time.Second
 //	session VAR [N]               sets VAR to the id of the Nth newest session
 func TestScript(t *testing.T) {
 	t.Parallel()
+	examples, err := filepath.Abs(filepath.Join("..", "..", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		UpdateScripts:       *update,
@@ -50,6 +54,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("DSHSH_HOME", filepath.Join(env.WorkDir, ".home"))
+			env.Setenv("EXAMPLES", examples)
 			env.Values[values{}] = &scriptState{running: map[string]*running{}}
 			return nil
 		},

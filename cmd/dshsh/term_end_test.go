@@ -76,6 +76,7 @@ func TestSignalsEndThePromptInOrder(t *testing.T) {
 		busy   bool
 	}{
 		{"term idle", syscall.SIGTERM, 128 + 15, false}, {"hup idle", syscall.SIGHUP, 128 + 1, false},
+		{"quit idle", syscall.SIGQUIT, 128 + 3, false},
 		{"term busy", syscall.SIGTERM, 128 + 15, true}, {"hup busy", syscall.SIGHUP, 128 + 1, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
