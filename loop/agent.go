@@ -88,6 +88,8 @@ type agent struct {
 
 	inbox        inbox
 	arrivals     atomic.Uint64 // numbers pending messages
+	news         []news        // inbox events that are still to be told
+	telling      bool
 	status       string
 	act          *activity                // a turn or maintenance in progress, or about to begin
 	mark         atomic.Pointer[activity] // act, for Cancel from other goroutines
@@ -419,6 +421,12 @@ func (a *agent) RunMaintenance(task func(ctx context.Context) error) error {
 	act := a.newActivity()
 	act.maintenance = true
 	defer a.settle(act)
+	// The agent waits for the task as for a listener: what the task waits for may not be
+	// the agent.
+	hook := runtime.NewHook(act.ctx, a, 0)
+	defer hook.End()
+	old := a.h.Thread.SetHook(hook)
+	defer a.h.Thread.SetHook(old)
 	return task(act.ctx)
 }
 

@@ -196,19 +196,44 @@ func (a *agent) splice(target string, start, count int, ms []model.Message, outc
 			return
 		}
 		if outcome != "" {
-			for _, m := range removed {
-				InboxDiscarded.Fire(a.h.Host, a.target(), InboxPayload{Agent: a, Message: m})
-			}
+			a.note(InboxDiscarded, 0, removed)
 		}
-		for _, m := range ms {
-			InboxInserted.Fire(a.h.Host, a.target(), InboxPayload{Agent: a, Message: m})
-		}
+		a.note(InboxInserted, 0, ms)
+		a.tell()
 	})
 	return err
 }
 
 // all is every arrival.
 const all = ^uint64(0)
+
+// news is a live event of the inbox that is still to be told.
+type news struct {
+	event runtime.Emit[InboxPayload]
+	InboxPayload
+}
+
+// note puts an inbox event for each message on the list of what tell fires.
+func (a *agent) note(e runtime.Emit[InboxPayload], turn int, ms []model.Message) {
+	for _, m := range ms {
+		a.news = append(a.news, news{e, InboxPayload{Agent: a, Message: m, Turn: turn}})
+	}
+}
+
+// tell fires what was noted. What a listener does to the inbox meanwhile is told after
+// that, so that nobody hears of a message's leaving before its coming.
+func (a *agent) tell() {
+	if a.telling {
+		return
+	}
+	a.telling = true
+	defer func() { a.telling = false }()
+	for len(a.news) > 0 {
+		n := a.news[0]
+		a.news = a.news[1:]
+		n.event.Fire(a.h.Host, a.target(), n.InboxPayload)
+	}
+}
 
 // clear removes everything that had arrived by number upTo, next-step first. It gives
 // the first error, and tries both lists all the same.
@@ -260,9 +285,8 @@ func (a *agent) claim(turn int, boundary bool) (batch []model.Message, err error
 		if boundary {
 			take(NextTurn, min(1, len(a.inbox.turn)))
 		}
-		for _, m := range batch {
-			InboxClaimed.Fire(a.h.Host, a.target(), InboxPayload{Agent: a, Message: m, Turn: turn})
-		}
+		a.note(InboxClaimed, turn, batch)
+		a.tell()
 	})
 	return batch, err
 }
