@@ -353,4 +353,9 @@ var catalogue = runtime.NewCatalogue(
 	TurnContinuation.Event, TurnStopping.Event, TurnAborting.Event, AgentError.Event,
 	SessionCreated.Event, SessionEvent.Event, SessionFlush.Event, SessionDisposed.Event,
 	ScriptsLoaded.Event, ScriptsReloadFailed.Event, ScriptsUnloaded.Event, ReplInput.Event,
-)
+).WithHint(func(name string) string {
+	if relational[name] || free[name] {
+		return "it is a record; ctx.on('session/event', ...) hears every record, and event.type names it"
+	}
+	return ""
+})

@@ -169,6 +169,12 @@ func (v *Validator) catchUp(rec session.Record) {
 	}
 }
 
+// relational are the record types whose order Check knows.
+var relational = map[string]bool{
+	RecTurnStart: true, RecTurnEnd: true, RecStepStart: true, RecStepEnd: true, RecChunk: true, RecAssistant: true, RecToolCall: true,
+	RecToolResult: true, RecRequestHeader: true, RecRequestContext: true, RecUserMessage: true,
+}
+
 // Known record types that stand in no relation to others.
 var free = map[string]bool{
 	RecInboxSpliced: true, RecEndSeed: true, RecToolRewritten: true, RecApprovalAsked: true, RecApprovalDecided: true,

@@ -239,7 +239,11 @@ func decodeStruct(v Value, dst reflect.Value) error {
 			for _, f := range plan.fields {
 				names = append(names, f.name)
 			}
-			return misfit("unknown field %q%s", k, didYouMean(k, names))
+			hint := didYouMean(k, names)
+			if hint == "" {
+				hint = ", want one of " + strings.Join(names, ", ")
+			}
+			return misfit("unknown field %q%s", k, hint)
 		}
 		e := get(k)
 		if e == nil {
@@ -303,9 +307,9 @@ func didYouMean(got string, names []string) string {
 }
 
 // Nearest finds the name that differs least from got, by edit distance with adjacent
-// swaps counting once; "" when nothing is near.
+// swaps counting once; "" when nothing is near: a far-fetched suggestion misleads.
 func Nearest(got string, names []string) string {
-	best, bestD := "", len(got)/2+2
+	best, bestD := "", max(2, len(got)/3+1)
 	for _, n := range names {
 		if d := distance(strings.ToLower(got), strings.ToLower(n)); d < bestD {
 			best, bestD = n, d

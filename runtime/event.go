@@ -161,6 +161,14 @@ func NewWaterfall[P, R any](name, doc string, s Sample, rules Rules[P, R], opts 
 type Catalogue struct {
 	events []*Event
 	byName map[string]*Event
+	hint   func(name string) string
+}
+
+// WithHint says what a name that is no event is instead; "" where there is nothing to
+// say. It returns the catalogue. Before use.
+func (c *Catalogue) WithHint(hint func(name string) string) *Catalogue {
+	c.hint = hint
+	return c
 }
 
 // NewCatalogue collects declared events; two of one name are a programming error.
@@ -186,6 +194,11 @@ func (c *Catalogue) Lookup(name string) (*Event, error) {
 	names := make([]string, 0, len(c.events))
 	for _, e := range c.events {
 		names = append(names, e.Name)
+	}
+	if c.hint != nil {
+		if hint := c.hint(name); hint != "" {
+			return nil, fmt.Errorf("unknown event %q: %s", name, hint)
+		}
 	}
 	return nil, fmt.Errorf("unknown event %q%s", name, didYouMean(name, names))
 }

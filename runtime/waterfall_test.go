@@ -278,7 +278,7 @@ func TestAnAnswerThatDoesNotFitIsAThrowThatNamesTheField(t *testing.T) {
 		`the answer does not fit: reason: got number, want string`:                         map[string]any{"kind": "deny", "reason": int64(1)},
 		`the answer does not fit: got boolean, want object`:                                true,
 		`the answer does not fit: got list, want object`:                                   []any{int64(1)},
-		`the answer does not fit: unknown field "agent"`:                                   runtime.ValueOf(runtimetest.CallPayload{Agent: &runtimetest.Agent{}}),
+		`the answer does not fit: unknown field "agent", want one of kind, reason`:         runtime.ValueOf(runtimetest.CallPayload{Agent: &runtimetest.Agent{}}),
 		`the answer does not fit: got string, want object`:                                 "allow",
 	} {
 		h := runtimetest.NewHost(t)

@@ -13,8 +13,8 @@ const (
 
 	language = `What I can do is play lines like these, to try out tools, policies and sessions:
 
-    call ls {"path":"."}
-    calls ls {"path":"."} | ls {"path":".."}
+    call bash {"command":"echo hi"}
+    calls read {"path":"a"} | read {"path":"b"}
     say Some words.
     think Some reasoning.
     hang
@@ -22,7 +22,7 @@ const (
 
 They run in order, and each call is a step of its own.`
 
-	wayOut = "For a real model set DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY, or name an address of your own with --provider openai --base-url URL --model NAME."
+	wayOut = "For a real model set DEEPSEEK_API_KEY or OPENAI_API_KEY, or name an address of your own with --base-url URL --model NAME."
 
 	onlyThought = "(That was reasoning only; a say line gives an answer to read.)"
 

@@ -170,7 +170,7 @@ func TestFaultyLines(t *testing.T) {
 	} {
 		chunks, err := ask(t, &model.Request{Messages: []model.Message{user(text)}})
 		got := show(chunks, err)
-		if !strings.HasPrefix(got, none+want+"\n\nI am the offline provider") || !strings.Contains(got, "    call ls") {
+		if !strings.HasPrefix(got, none+want+"\n\nI am the offline provider") || !strings.Contains(got, "    call bash") {
 			t.Errorf("%q is answered\n%s\nwant it to begin\n%s", text, got, none+want)
 		}
 	}
@@ -184,11 +184,11 @@ func TestAnythingElse(t *testing.T) {
 		})
 		got := show(chunks, err)
 		for _, want := range []string{
-			"I am the offline provider", "I am no language model", "call NAME", "calls ls", "say ", "think ", "hang\n", "fail RATE_LIMIT",
+			"I am the offline provider", "I am no language model", "call NAME", "calls read", "say ", "think ", "hang\n", "fail RATE_LIMIT",
 			"The tools here are bash, ls.", "DEEPSEEK_API_KEY", "--base-url",
 		} {
 			if want == "call NAME" {
-				want = `call ls {"path":"."}`
+				want = `call bash {"command":"echo hi"}`
 			}
 			if !strings.Contains(got, want) {
 				t.Errorf("the answer to %q lacks %q:\n%s", text, want, got)

@@ -44,8 +44,9 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Dir            string
 	Now            func() time.Time
-	// TTY says that Stdin and Stdout are a terminal; Piped that Stdin is a pipe or a file.
-	TTY, Piped bool
+	// TTY says that Stdin and Stdout are a terminal; Piped that Stdin is a pipe; Typed that
+	// it is a terminal or nothing, so that there is nothing to read to an end.
+	TTY, Piped, Typed bool
 	// Signals brings INT and TERM while a command other than the prompt runs.
 	Signals func(sigs ...os.Signal) (ch <-chan os.Signal, stop func())
 }
@@ -67,7 +68,8 @@ func OS() Env {
 		},
 	}
 	if fi, err := os.Stdin.Stat(); err == nil {
-		e.Piped = fi.Mode()&os.ModeCharDevice == 0
+		e.Piped = fi.Mode()&os.ModeNamedPipe != 0
+		e.Typed = fi.Mode()&os.ModeCharDevice != 0
 	}
 	return e
 }
@@ -136,7 +138,8 @@ func newRoot(e *Env) *cobra.Command {
 		Use:   "run [flags] PROMPT...",
 		Short: "Ask once: the reply on standard output, everything else on standard error",
 		Long: "run sends one prompt and ends when the agent is idle. `-` as a prompt, or a pipe, adds standard input.\n\n" +
-			"Exit codes: 0 completed, 1 error, 2 usage, 3 blocked by a policy, 4 cut by a limit, 5 a script's error, 130 cancelled.",
+			"Exit codes: 0 completed, 1 error, 2 usage, 3 a script rejected the prompt, 4 cut by a limit, 5 a script's error,\n" +
+			"130 cancelled. A denied tool call changes no code: the model is told, and goes on.",
 		RunE: func(cmd *cobra.Command, args []string) error { return runOnce(cmd.Context(), e, f, args) },
 	}
 	f.add(run, true)

@@ -13,6 +13,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
+	toolfs "dshsh/loop/tool/fs"
 	"dshsh/runtime/reload"
 	"dshsh/session"
 )
@@ -146,6 +147,7 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	ctx, stopWatching := p.signals(ctx, sigs)
 	err = p.loop.Run(ctx, a)
 	stopWatching()
+	p.farewell()
 	go insist(sigs)
 	var sig *repl.SignalError
 	if errors.As(err, &sig) {
@@ -186,6 +188,20 @@ func insist(sigs <-chan os.Signal) {
 	}
 }
 
+// farewell says how to come back, if there is something to come back to.
+func (p *prompt) farewell() {
+	a := p.loop.Agent()
+	turns := false
+	if a != nil {
+		for _, r := range a.Session().Records() {
+			turns = turns || r.Type == loop.RecTurnStart
+		}
+	}
+	if turns && p.e.TTY {
+		p.loop.Say("session " + a.ID() + "; `dshsh --continue` goes on with it")
+	}
+}
+
 // welcome is the first lines: what answers, which scripts are in force.
 func (p *prompt) welcome(rep reload.Report) {
 	if p.cfg.NoKey {
@@ -200,8 +216,9 @@ func (p *prompt) welcome(rep reload.Report) {
 	}
 }
 
-// askTrust asks, beside everything else, whether the project's scripts may run. Once: an
-// untrusted folder is not asked about at every save.
+// askTrust asks, beside everything else, about scripts that wait: whether the project's may
+// run at all, and in a trusted folder whether to take what changed while a tool ran. An
+// untrusted folder is asked about once, not at every save.
 func (p *prompt) askTrust(ctx context.Context) {
 	p.askMu.Lock()
 	defer p.askMu.Unlock()
@@ -212,8 +229,15 @@ func (p *prompt) askTrust(ctx context.Context) {
 	p.asks.Add(1)
 	go func() {
 		defer p.asks.Done()
-		if err := p.trustQuestion(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		err := p.scriptQuestion(ctx)
+		if err != nil && !errors.Is(err, context.Canceled) {
 			p.loop.Say(render.Visible(err.Error()))
+		}
+		p.askMu.Lock()
+		p.asking = !p.isTrusted()
+		p.askMu.Unlock()
+		if err == nil && p.isTrusted() && len(p.held(ctx)) > 0 {
+			p.askTrust(ctx) // more has come meanwhile
 		}
 	}()
 }
@@ -228,25 +252,31 @@ func (p *prompt) held(ctx context.Context) (out []reload.Candidate) {
 	return out
 }
 
-func (p *prompt) trustQuestion(ctx context.Context) error {
-	names := func() string {
-		var out []string
-		for _, c := range p.held(ctx) {
-			out = append(out, c.File)
-		}
-		return strings.Join(out, ", ")
+func heldNames(held []reload.Candidate) string {
+	var out []string
+	for _, c := range held {
+		out = append(out, fmt.Sprintf("%s %s", c.File, c.Kind))
 	}
+	return strings.Join(out, ", ")
+}
+
+func (p *prompt) scriptQuestion(ctx context.Context) error {
 	for {
-		cols, _ := p.ed.Size()
-		q := render.Wrap(render.Visible("This folder has scripts that are not trusted: "+names()), cols) +
-			"\nThey see and change what the agent does. Run the scripts? y / n / show "
+		held := p.held(ctx)
+		q := fmt.Sprintf("This folder has scripts that are not trusted: %s\nThey see and change what the agent does. Run the scripts? y / n / show ", heldNames(held))
+		if p.isTrusted() {
+			if len(held) == 0 {
+				return nil
+			}
+			q = fmt.Sprintf("While a tool ran, scripts of this folder changed: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
+		}
 		ans, err := p.ed.Ask(ctx, q, func(s string) bool {
 			s = strings.ToLower(s)
 			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show"
 		})
 		switch {
 		case errors.Is(err, repl.ErrNoPerson):
-			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: p.held(ctx)}))
+			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: held}))
 			return nil
 		case errors.Is(err, repl.ErrInterrupted):
 			ans = "n"
@@ -255,19 +285,45 @@ func (p *prompt) trustQuestion(ctx context.Context) error {
 		}
 		switch strings.ToLower(ans)[0] {
 		case 's':
-			for _, c := range p.held(ctx) {
-				for _, f := range c.Files {
-					p.loop.Say("--- " + render.Visible(filepath.Base(f.Path)))
-					p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
-				}
-			}
+			p.showHeld(held)
 		case 'n':
-			p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
-			return nil
+			return p.refuse(ctx, held)
 		default:
 			return p.Trust(ctx)
 		}
 	}
+}
+
+func (p *prompt) showHeld(held []reload.Candidate) {
+	for _, c := range held {
+		for _, f := range c.Files {
+			name := filepath.Base(f.Path)
+			switch {
+			case f.New == nil:
+				p.loop.Say("--- " + render.Visible(name) + " is gone")
+			case f.Old == nil:
+				p.loop.Say("--- " + render.Visible(name))
+				p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
+			default:
+				p.loop.Say(render.Visible(strings.TrimRight(toolfs.Diff(name, name, f.Old, f.New), "\n")))
+			}
+		}
+	}
+}
+
+// refuse leaves what waits where it is: in an untrusted folder all scripts, in a trusted
+// one the change, which is not asked about again.
+func (p *prompt) refuse(ctx context.Context, held []reload.Candidate) error {
+	if !p.isTrusted() {
+		p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
+		return nil
+	}
+	var ids []string
+	for _, c := range held {
+		ids = append(ids, c.ID)
+	}
+	p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
+	return p.manager.Drop(ctx, ids...)
 }
 
 // Trust implements repl.Shell: the project's scripts run from now on.

@@ -14,6 +14,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
 	"dshsh/loop/model"
+	"dshsh/loop/policy"
 	"dshsh/runtime"
 	"dshsh/session"
 )
@@ -136,6 +137,9 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 	}
 	if len(rep.Held) > 0 {
 		o.say(untrustedLine(s, rep))
+		if f.approve == string(policy.ModeAll) {
+			return &exitCode{exitScript, errors.New("--approve all without the scripts that may guard this folder: nothing was asked; pass --trust, or --safe to go without them")}
+		}
 	}
 	if s.cfg.NoKey && f.provider == "" {
 		o.say("no model is configured: the offline provider answers; set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url")
@@ -237,7 +241,9 @@ func promptText(e *Env, args []string) (string, error) {
 		words = append(words, a)
 	}
 	prompt := strings.Join(words, " ")
-	if stdin {
+	// A file is read only when it is asked for, or when there is nothing else: a loop over
+	// the lines of one must keep them.
+	if stdin || prompt == "" && !e.Typed {
 		b, err := io.ReadAll(e.Stdin)
 		if err != nil {
 			return "", fmt.Errorf("reading standard input: %w", err)

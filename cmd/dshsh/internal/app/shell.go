@@ -46,6 +46,7 @@ type sh struct {
 
 	say func(line string) // shows a line to the person
 
+	writers   *writers
 	mu        sync.Mutex // guards trusted and onHeld
 	trusted   bool       // the project's scripts may run
 	onHeld    func()     // a change waits for trust
@@ -82,10 +83,12 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
 	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
 	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
+	tools := append([]tool.Tool{s.bash}, files.Tools()...)
+	s.writers = &writers{now: e.Now}
 	s.host, err = loop.New(loop.Config{
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: s.providers(),
-		Tools:     append([]tool.Tool{s.bash}, files.Tools()...),
+		Tools:     tools,
 		Policy:    s,
 		Approve:   s.approver(mode, approve),
 		Retry:     s.retry,
@@ -96,14 +99,44 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 		Now:       e.Now,
 		Thread:    runtime.ThreadOptions{OnStuck: s.stuck},
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, s.host.Do(context.Background(), func() { s.writers.watch(s.host, readsOnly(tools)) })
 }
 
 func openStore(e *Env, c *config.Config) (*session.Store, error) {
 	return session.OpenStore(c.Paths.Sessions, session.Options{Now: e.Now, Validator: loop.NewValidator})
 }
 
-func (s *sh) projectScripts() string { return filepath.Join(s.dir, filepath.FromSlash(scriptsPlace)) }
+// projectScripts is the project's script folder: that of the nearest folder above which
+// has one, else the working folder's own. Above the home folder nothing is a project.
+func (s *sh) projectScripts() string {
+	home := s.e.Getenv("HOME")
+	for dir := s.dir; ; dir = filepath.Dir(dir) {
+		place := filepath.Join(dir, filepath.FromSlash(scriptsPlace))
+		if _, err := os.Lstat(filepath.Dir(place)); err == nil && (dir == s.dir || dir != home) {
+			return place
+		}
+		if dir == home || dir == filepath.Dir(dir) {
+			return filepath.Join(s.dir, filepath.FromSlash(scriptsPlace))
+		}
+	}
+}
+
+// readable refuses a script folder that is there and cannot be read: policies that
+// cannot be seen must not count as none.
+func readable(dir string) error {
+	for _, p := range []string{filepath.Dir(dir), dir} {
+		if _, err := os.Lstat(p); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	if _, err := os.ReadDir(dir); err != nil {
+		return &exitCode{exitScript, fmt.Errorf("the scripts in %s cannot be read: %w; mend that, or pass --safe to run without scripts", dir, err)}
+	}
+	return nil
+}
 
 // protected are the places that no tool of the agent may change.
 func (s *sh) protected() []string {
@@ -180,6 +213,11 @@ func (s *sh) approver(mode policy.Mode, person func(context.Context, loop.Questi
 func (s *sh) start(ctx context.Context) (reload.Report, error) {
 	cfg := reload.Config{Host: s.host.Host, Gate: s.gate, Activated: s.activated, Notify: s.reloaded, Now: s.e.Now}
 	if !s.f.safe {
+		for _, dir := range []string{s.cfg.Paths.Scripts, s.projectScripts()} {
+			if err := readable(dir); err != nil {
+				return reload.Report{}, err
+			}
+		}
 		cfg.Folders = []reload.Folder{
 			{Layer: runtime.LayerUser, Dir: s.cfg.Paths.Scripts},
 			{Layer: runtime.LayerProject, Dir: s.projectScripts()},
@@ -241,10 +279,8 @@ func (s *sh) noteUnused(p loop.SessionPayload) error {
 // gate holds the project's scripts back until its folder is trusted.
 func (s *sh) gate(_ context.Context, cs []reload.Candidate) []reload.Verdict {
 	out := make([]reload.Verdict, len(cs))
-	if s.isTrusted() {
-		for i := range out {
-			out[i] = reload.Take
-		}
+	for i, c := range cs {
+		out[i] = s.verdict(c)
 	}
 	return out
 }
@@ -257,7 +293,7 @@ func (s *sh) isTrusted() bool {
 	}
 	if !s.f.trust {
 		fp, err := trust.Fingerprint(s.projectScripts())
-		if err != nil || !s.trusts.Trusted(s.dir, fp) {
+		if err != nil || !s.trusts.Trusted(s.projectScripts(), fp) {
 			return false
 		}
 	}
@@ -279,7 +315,7 @@ func (s *sh) rememberTrust() error {
 	if err != nil {
 		return err
 	}
-	return s.trusts.Remember(s.dir, fp)
+	return s.trusts.Remember(s.projectScripts(), fp)
 }
 
 // activated is called on the thread with every new generation.
@@ -301,6 +337,17 @@ func (s *sh) activated(old, new *runtime.Generation) {
 	s.host.RecordGeneration(new)
 }
 
+// anyHeld says whether a change waits for an answer: then what lies in the folder is not
+// what was taken.
+func (s *sh) anyHeld() bool {
+	for _, sc := range s.manager.Status(context.Background()) {
+		if sc.Held != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // setOnHeld says what is to happen when a change of a script waits for trust.
 func (s *sh) setOnHeld(fn func()) {
 	s.mu.Lock()
@@ -318,7 +365,7 @@ func (s *sh) reloaded(r reload.Report) {
 			defer onHeld()
 		}
 	}
-	if r.Trigger == reload.TriggerSave && r.Old != r.New && s.isTrusted() {
+	if r.Trigger == reload.TriggerSave && r.Old != r.New && s.isTrusted() && !s.anyHeld() {
 		if err := s.rememberTrust(); err != nil && !errors.Is(err, errNoFolder) {
 			s.say(err.Error())
 		}

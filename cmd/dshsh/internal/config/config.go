@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 )
@@ -78,8 +79,18 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 			c.Provider = serviceOf(f)
 		} else if len(c.Services) > 0 {
 			c.Provider = c.Services[0].Name
+		} else if f.Model != "" {
+			return nil, fmt.Errorf("--model %s: no provider is configured: set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url for a server without keys", f.Model)
 		} else {
 			c.Provider, c.NoKey = "offline", true
+		}
+	}
+	if f.BaseURL != "" {
+		if u, err := url.Parse(f.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("--base-url: want an address such as http://localhost:11434/v1")
+		}
+		if f.Model == "" {
+			return nil, fmt.Errorf("--base-url %s: name the model that it is to answer with: --model NAME", f.BaseURL)
 		}
 	}
 	if err := c.checkProvider(); err != nil {
@@ -114,7 +125,7 @@ func (c *Config) checkProvider() error {
 		hint := strings.ToUpper(c.Provider)
 		return fmt.Errorf("provider %s is not configured: set %s_API_KEY, or --base-url for a server without keys", c.Provider, hint)
 	}
-	return fmt.Errorf("unknown provider %q (configured: %s)", c.Provider, strings.Join(known, ", "))
+	return fmt.Errorf("unknown provider %q (there are openai, deepseek and offline; configured: %s)", c.Provider, strings.Join(known, ", "))
 }
 
 // findPaths follows DSHSH_HOME, else the XDG folders.
