@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/loop"
 	"dshsh/runtime/reload"
 )
 
@@ -20,6 +22,8 @@ func newScriptsCommand(e *Env, f *flags) *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the scripts of this folder and what became of them", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return listScripts(cmd.Context(), e, f) }},
+		&cobra.Command{Use: "events [NAME]", Short: "Describe the events that scripts can hear", Args: cobra.MaximumNArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return describeEvents(e, args) }},
 		&cobra.Command{Use: "trust", Short: "Trust the scripts of this folder as they are now", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return trustScripts(e, f) }},
 	)
@@ -63,6 +67,65 @@ func scriptLine(sc reload.Script) string {
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return s
+}
+
+// describeEvents prints the catalogue: a line each, or one event with its samples.
+func describeEvents(e *Env, args []string) error {
+	if len(args) == 0 {
+		w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
+		for _, ev := range loop.Catalogue().Events() {
+			doc, _, _ := strings.Cut(ev.Doc, ".")
+			fmt.Fprintf(w, "%s\t%s\t%s.\n", ev.Name, ev.Mode, doc)
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintln(e.Stdout, "\n`dshsh scripts events NAME` shows what one carries, what it takes, and a listener in each language.")
+		return err
+	}
+	ev, err := loop.Catalogue().Lookup(args[0])
+	if err != nil {
+		return usage(err)
+	}
+	fmt.Fprintf(e.Stdout, "%s (%s)\n\n%s\n\nIt carries: %s\n", ev.Name, ev.Mode, ev.Doc, fieldsOf(ev.Payload))
+	if ev.Result != nil {
+		fmt.Fprintf(e.Stdout, "An answer:  %s\n", fieldsOf(ev.Result))
+	}
+	if len(ev.Filters) > 0 {
+		fmt.Fprintf(e.Stdout, "Filters:    %s\n", strings.Join(ev.Filters, ", "))
+	}
+	fmt.Fprintf(e.Stdout, "\nJavaScript:\n%s\n\nLua:\n%s\n", indent(ev.Samples.JS), indent(ev.Samples.Lua))
+	return nil
+}
+
+func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }
+
+// fieldsOf lists a shape's members as scripts name them.
+func fieldsOf(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return "nothing"
+	}
+	var out []string
+	for _, f := range reflect.VisibleFields(t) {
+		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" || !f.IsExported() {
+			continue
+		}
+		if strings.Contains(opts, "omit") {
+			name += "?"
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			name += " (" + strings.ReplaceAll(enum, "|", ", ") + ")"
+		}
+		out = append(out, name)
+	}
+	if len(out) == 0 {
+		return "nothing that can be read"
+	}
+	return strings.Join(out, ", ")
 }
 
 func trustScripts(e *Env, f *flags) error {
