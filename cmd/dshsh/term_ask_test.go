@@ -136,7 +136,9 @@ func TestQuestionShowsAllThatWouldHappen(t *testing.T) {
 // that comes meanwhile (R063).
 func TestQuestionKeepsWhatIsHalfTyped(t *testing.T) {
 	t.Parallel()
-	s := opened(t, place{files: map[string]string{".dshsh/scripts/guard.js": "// v1"}}, "--trust")
+	home := &shell{t: t, dir: t.TempDir()}
+	home.write("scripts/guard.js", "// v1")
+	s := opened(t, place{home: home.dir})
 	s.enter("call bash {\"command\":\"until test -e go; do sleep 0.02; done\"}\\")
 	s.enter(`call bash {"command":"touch two"}`)
 	s.WaitFor("? y / n / always")
@@ -144,7 +146,7 @@ func TestQuestionKeepsWhatIsHalfTyped(t *testing.T) {
 	s.working()
 	s.Type("half a li")
 	s.WaitLine("> half a li", 11)
-	s.write(".dshsh/scripts/guard.js", "ctx.on('agent/turn-start', () => {})")
+	home.write("scripts/guard.js", "ctx.on('agent/turn-start', () => {})")
 	s.WaitFor("guard.js changed")
 	s.WaitLine("> half a li", 11)
 	s.write("go", "")

@@ -163,6 +163,38 @@ func TestSessionsAtThePrompt(t *testing.T) {
 	}
 }
 
+// TestNewEndsWhatRuns: the turn of the session that is left is closed, its processes are
+// gone, and nothing of it is shown in the new one.
+func TestNewEndsWhatRuns(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{}, "--approve", "all")
+	s.enter(`call bash {"command":"echo $$ >pid.tmp; mv pid.tmp pid; until test -e go; do sleep 0.02; done; echo old words"}\`)
+	s.enter("say old words")
+	s.waitFile("pid")
+	s.working()
+	s.enter(">> say queued words")
+	s.WaitFor("queued: 1 waiting")
+	s.clear()
+	s.enter("/new")
+	s.WaitFor("new session ")
+	s.gone("pid")
+	s.ready()
+	s.enter("say new words")
+	s.WaitMatch(`(?m)^new words$`)
+	s.ready()
+	if strings.Contains(s.text(), "old words") || strings.Contains(s.text(), "queued words") {
+		t.Errorf("something of the other session is shown:\n%s", s.text())
+	}
+	s.quit()
+	recs, err := readSession(s.sessions()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(recs, "turn/end", `"disposed"`); n != 1 {
+		t.Errorf("%d turns were closed", n)
+	}
+}
+
 // TestSlashCommands: what there is, what there is not, and what scripts add.
 func TestSlashCommands(t *testing.T) {
 	t.Parallel()

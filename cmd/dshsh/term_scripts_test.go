@@ -36,7 +36,7 @@ func TestGuardIsObeyedAsItIsSaved(t *testing.T) {
 	s.in("* bash echo hi\n  ! Error: no shell today\n")
 
 	s.write(".dshsh/scripts/guard.js", guardAbstains)
-	s.WaitMatch(`scripts 1 -> 2  guard.js changed  \d+ ms`)
+	s.saved("scripts 1 -> 2  guard.js changed")
 	s.clear()
 	s.enter(callHi)
 	s.WaitFor("allow bash: echo hi?")
@@ -46,9 +46,9 @@ func TestGuardIsObeyedAsItIsSaved(t *testing.T) {
 
 	// Saved broken: the place and the line are shown, the one before stays in force.
 	s.write(".dshsh/scripts/guard.js", guardDenies)
-	s.WaitFor("scripts 2 -> 3  guard.js changed")
+	s.saved("scripts 2 -> 3  guard.js changed")
 	s.write(".dshsh/scripts/guard.js", guardBroken)
-	s.WaitFor("guard.js:2: ")
+	s.saved("guard.js:2: ")
 	s.WaitFor("the version before stays in force")
 	s.WaitFor("return { kind: ;")
 	s.clear()
@@ -60,7 +60,7 @@ func TestGuardIsObeyedAsItIsSaved(t *testing.T) {
 	s.WaitMatch(`project/guard\.js +failed \(old version stays\)\n +guard\.js:2: `)
 
 	s.write(".dshsh/scripts/guard.js", guardAbstains)
-	s.WaitFor("scripts 3 -> 4  guard.js changed")
+	s.saved("scripts 3 -> 4  guard.js changed")
 	s.clear()
 	s.enter(callHi)
 	s.WaitFor("allow bash: echo hi?")
@@ -106,25 +106,32 @@ func TestScriptsOfBothLanguagesRunInFileOrder(t *testing.T) {
 }
 
 // TestSaveDuringATurnIsForTheNext: a turn keeps the scripts that it began with, for every
-// call (R046).
+// call (R046). These are the user's own; a project's are asked about, see
+// TestSaveBesideAToolIsAskedAbout.
 func TestSaveDuringATurnIsForTheNext(t *testing.T) {
 	t.Parallel()
 	version := func(v string) map[string]string {
 		return map[string]string{
-			".dshsh/scripts/a.js": "const v = require('./lib/v.js');\n" +
+			"scripts/a.js": "const v = require('./lib/v.js');\n" +
 				"for (const e of ['tools/pre-execute', 'tools/post-execute'])\n  ctx.on(e, (c) => { console.log(e, c.callId, v, '" + v + "'); });",
-			".dshsh/scripts/b.lua":    "ctx.on('tools/pre-execute', function(c) print('pre ' .. c.callId .. ' " + v + "') end)",
-			".dshsh/scripts/lib/v.js": "module.exports = 'lib " + v + "';",
+			"scripts/b.lua":    "ctx.on('tools/pre-execute', function(c) print('pre ' .. c.callId .. ' " + v + "') end)",
+			"scripts/lib/v.js": "module.exports = 'lib " + v + "';",
 		}
 	}
-	s := opened(t, place{files: version("v1"), rows: 60}, "--trust", "--approve", "all")
+	home := t.TempDir()
+	save := func(v string) {
+		own := &shell{t: t, dir: home}
+		for name, text := range version(v) {
+			own.write(name, text)
+		}
+	}
+	save("v1")
+	s := opened(t, place{home: home, rows: 60}, "--approve", "all")
 	s.WaitFor("scripts 0 -> 1")
 	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done"}\`)
 	s.enter(`call bash {"command":"echo two"}`)
 	s.waitFile("one")
-	for name, text := range version("v2") {
-		s.write(name, text)
-	}
+	save("v2")
 	s.WaitFor("scripts 1 -> 2")
 	s.write("go", "")
 	s.WaitFor("2 calls ran")
@@ -352,4 +359,33 @@ func TestEndlessScriptsEndAtTheDeadline(t *testing.T) {
 			s.quit()
 		})
 	}
+}
+
+// TestSaveBesideAToolIsAskedAbout: a guard that its subject can replace is none. What the
+// tool did is not taken before somebody has looked; n keeps what is in force.
+func TestSaveBesideAToolIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	deny := strings.ReplaceAll(guardDenies, "(call) => {", "(call) => {\n  if (!call.arguments.command.includes('FORBIDDEN')) return;")
+	s := opened(t, place{files: map[string]string{".dshsh/scripts/guard.js": deny, "open.js": guardAbstains}}, "--trust", "--approve", "all")
+	s.WaitFor("scripts 0 -> 1")
+	// A way round the guards of paths, which no text of a command shows.
+	s.write("round.sh", "cp open.js .dshsh/scri*/guard.js")
+	s.enter(`call bash {"command":"sh round.sh"}`)
+	s.WaitFor("While a tool ran, scripts of this folder changed: guard.js")
+	s.WaitFor("Take the change? y / n / show")
+	s.Type("show", repltest.Enter)
+	s.WaitMatch(`(?m)^-.*no shell today`)
+	s.WaitUntil("second question", func() bool { return strings.Count(s.text(), "Take the change?") == 2 })
+	s.Type("n", repltest.Enter)
+	s.WaitFor("not taken")
+	s.ready()
+	s.clear()
+	s.enter(`call bash {"command":"touch FORBIDDEN"}`)
+	s.WaitFor("bash gave an error")
+	s.ready()
+	s.WaitFor("no shell today")
+	if s.exists("FORBIDDEN") {
+		t.Error("it ran")
+	}
+	s.quit()
 }

@@ -138,6 +138,26 @@ func (s *shell) write(name, text string) {
 	}
 }
 
+// saved waits for the report of a save. Where a tool ran a moment ago, the save of a
+// project's script is asked about first, since the tool may have made it.
+func (s *shell) saved(report string) {
+	s.t.Helper()
+	answered := false
+	s.WaitUntil("report of a save "+report, func() bool {
+		text := s.text()
+		if !answered && strings.HasSuffix(s.Row(s.row()), "Take the change? y / n / show") {
+			answered = true
+			s.Type("y", repltest.Enter)
+		}
+		return strings.Contains(text, report)
+	})
+}
+
+func (s *shell) row() int {
+	_, y := s.Cursor()
+	return y
+}
+
 // waitFile waits until a file of the folder is there.
 func (s *shell) waitFile(name string) {
 	s.t.Helper()
