@@ -222,6 +222,25 @@ func TestAnOldScriptThatIsRebuiltKeepsItsScope(t *testing.T) {
 	w.check(strings.Join(w.results(), "\n"), "c1 error Error: guarded")
 }
 
+// A script that dies of being told of its agents again is not started for ever.
+func TestAScriptThatDiesOfItsReplayIsQuarantined(t *testing.T) {
+	w := newWorld(t, modeltest.New(), withEngines, func(c *loop.Config) { c.Limits.Sync = 50 })
+	w.script("f.js", `
+		ctx.on('agent/created', async () => { ctx.log('created'); for (;;); })
+		ctx.on('tools/pre-execute', () => ({ kind: 'deny' }))`)
+	w.do(func() {
+		if _, err := w.h.Create(loop.CreateOptions{}); !errors.Is(err, runtime.ErrDeadline) {
+			t.Errorf("created: %v", err)
+		}
+	})
+	if n := len(w.notes.logged); n != 2 {
+		t.Errorf("started %d times, want 2", n)
+	}
+	if len(w.notes.quarantined) != 1 {
+		t.Errorf("quarantined: %q", w.notes.quarantined)
+	}
+}
+
 // A turn keeps its scripts whole: a timer that one of its listeners waits for fires also
 // when the script has been replaced meanwhile.
 func TestAListenersTimersOutliveASave(t *testing.T) {

@@ -40,11 +40,12 @@ type Instance struct {
 
 	state instanceState
 	offers
-	undo   []func() // disposers of effects, undone in reverse
-	timers map[*pendingTimer]struct{}
-	timed  int          // counts timers
-	ctxs   map[any]*Ctx // by scope
-	dead   error        // why the VM is beyond use and could not be rebuilt
+	undo       []func() // disposers of effects, undone in reverse
+	timers     map[*pendingTimer]struct{}
+	timed      int          // counts timers
+	ctxs       map[any]*Ctx // by scope
+	dead       error        // why the VM is beyond use and could not be rebuilt
+	rebuilding bool
 
 	ctx      context.Context // ends at disposal
 	cancel   context.CancelCauseFunc

@@ -23,9 +23,9 @@ func (in *Instance) load() error {
 // Rebuild replaces a VM that is beyond use: the program is run again by the loader that
 // a save uses, and its registrations take the place of the old ones, by their order.
 // Timers, spawned functions and effects of the old VM are over; those of the new top
-// level begin. If the top level fails, or registers something else than before, there is
-// no second try: the script is quarantined. Bindings call it from the outermost exit of
-// the dead VM.
+// level begin. If the top level fails, or registers something else than before, or if
+// the script dies of being told of its owners again, there is no second try: it is
+// quarantined. Bindings call it from the outermost exit of the dead VM.
 func (in *Instance) Rebuild(reason error) {
 	if in.state != stateActive && in.state != stateLoaded {
 		return // a script that dies while loading simply fails to load
@@ -33,6 +33,14 @@ func (in *Instance) Rebuild(reason error) {
 	if in.quarantine != nil {
 		return
 	}
+	if in.rebuilding {
+		// What its owners told it again has ended it again.
+		in.dead = reason
+		in.host.quarantine(in, fmt.Errorf("%w; it failed in the same way when it was started again", reason))
+		return
+	}
+	in.rebuilding = true
+	defer func() { in.rebuilding = false }()
 	oldVM, old, state := in.vm, in.offers, in.state
 	in.offers = offers{}
 	in.undo = nil // functions of the dead VM
