@@ -13,7 +13,8 @@ import (
 // Validator is the relation between the loop's records: what may follow what, and what a
 // crash left open. It implements session.Validator; one is used for one log.
 type Validator struct {
-	turn, step int // open ones; 0 = none
+	next       int64 // seq of the record that would follow
+	turn, step int   // open ones; 0 = none
 	lastTurn   int
 	lastStep   int              // in the open turn
 	asked      []model.Block    // tool calls of the open step's message, in order
@@ -224,6 +225,7 @@ func (v *Validator) checkResult(rec session.Record) error {
 
 // Commit folds a record that has been checked.
 func (v *Validator) Commit(rec session.Record) {
+	v.next = rec.Seq + 1
 	if v.hole {
 		v.catchUp(rec)
 	}
@@ -289,7 +291,7 @@ func (v *Validator) Closers() []session.Entry {
 		out = append(out, e)
 	}
 	if v.step != 0 {
-		for i, b := range v.asked {
+		for _, b := range v.asked {
 			if v.answered[b.ID] {
 				continue
 			}
@@ -299,11 +301,8 @@ func (v *Validator) Closers() []session.Entry {
 				failure, sources = tool.OutcomeUnknown(), []int64{seq}
 			}
 			res := errorResult(failure)
-			add(RecToolResult, ToolResultRecord{Turn: v.turn, Step: v.step, Error: res.Error.Info, Message: model.Message{
-				ID: fmt.Sprintf("repair-%s-%d", strings.Map(idRune, b.ID), i), Role: model.RoleUser,
-				Source:  model.Source{Kind: model.SourceTool, CallID: b.ID},
-				Content: []model.Block{{Type: model.BlockToolResult, ToolCallID: b.ID, Content: res.Content, IsError: true}},
-			}}, sources)
+			id := fmt.Sprintf("repair-%s-%d", strings.Map(idRune, b.ID), v.next+int64(len(out)))
+			add(RecToolResult, ToolResultRecord{Turn: v.turn, Step: v.step, Error: res.Error.Info, Message: resultMessage(id, b.ID, res)}, sources)
 		}
 		add(RecStepEnd, StepMark{Turn: v.turn, Step: v.step}, nil)
 	}
