@@ -39,9 +39,6 @@ func scrub(recs []session.Record, work string) (string, error) {
 	return b.String(), nil
 }
 
-// ids are what the loop makes up: a letter, the length of the log, a count.
-var ids = regexp.MustCompile(`^(m|a|r|ask-)\d+\.\d+$`)
-
 var durations = regexp.MustCompile(`after [0-9.]+m?s`)
 
 // scrubbed drops ids, durations and hashes, and of a request's header all but the names.
@@ -52,10 +49,10 @@ func scrubbed(v any) any {
 			v[i] = scrubbed(v[i])
 		}
 	case map[string]any:
+		made := v["role"] != nil || v["toolName"] != nil || v["outcome"] != nil // then the loop made up its id
 		for key, val := range v {
-			id, _ := val.(string)
 			switch {
-			case key == "durationMs" || key == "ms" || key == "hash" || key == "usage" || key == "id" && ids.MatchString(id):
+			case key == "durationMs" || key == "ms" || key == "hash" || key == "usage" || key == "id" && made:
 				delete(v, key)
 			case key == "system":
 				v[key] = "..."
