@@ -107,6 +107,7 @@ type agent struct {
 	ids          int
 
 	owner      *agent        // whom it is disposed with; nil = nobody
+	maker      string        // the script that made it; "" = Go
 	announced  int           // of the two creation events, those that were fired
 	creating   bool          // until the creation has succeeded or was undone
 	discard    bool          // the session goes with the agent: its creation failed

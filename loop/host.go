@@ -26,6 +26,7 @@ type Caps struct {
 	Continuations int // continuations in one turn forced by scripts; default 25
 	Steps         int // steps in one turn; 0 = no cap
 	Deferred      int // operations deferred from inside one; default 1000
+	Agents        int // live agents that scripts have made; default 100
 }
 
 // Config configures New. Immutable once given.
@@ -137,6 +138,9 @@ func New(cfg Config) (*Host, error) {
 	}
 	if c.Deferred == 0 {
 		c.Deferred = 1000
+	}
+	if c.Agents == 0 {
+		c.Agents = 100
 	}
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 10

@@ -33,6 +33,8 @@ type CreateOptions struct {
 	Setup func(Agent) error
 	// Commit runs after Setup, right before the agent is announced, where nothing waits.
 	Commit func(Agent) error
+
+	maker string // the script that asks for it
 }
 
 // Create makes a new session and its agent. On the thread, which it leaves for the disk
@@ -122,7 +124,7 @@ func (h *Host) start(id string, o CreateOptions, source string, open func() (*se
 		return nil, err
 	}
 	a := h.newAgent(log, o.Options)
-	a.owner = owner
+	a.owner, a.maker = owner, o.maker
 	defer func() {
 		if err != nil {
 			// A session that this call made goes with it.

@@ -254,3 +254,80 @@ func (safe) Spec() model.ToolSpec {
 	return model.ToolSpec{Name: "safe", Parameters: json.RawMessage(`{"type":"object"}`)}
 }
 func (safe) ConcurrencySafe(json.RawMessage) bool { return true }
+
+func TestScriptsMakeAgents(t *testing.T) {
+	for file, code := range map[string]string{
+		"f.js": `ctx.on('agent/turn-starting', async ({ agent }) => {
+			if (agent.id !== 'parent') return
+			const child = await ctx.agents.create()
+			child.followup('for the child')
+			await child.whenIdle()
+			const said = child.session.messages()
+			ctx.log(child.session.header.parentSession + ' ' + child.session.header.cwd + ' ' + said[said.length - 1].content[0].text)
+			try { await agent.dispose() } catch (e) { ctx.log(e.message) }
+			const other = await ctx.agents.create({ provider: 'fake', model: 'other' })
+			ctx.log(other.options.model + ' ' + ctx.agents.list().length)
+			await other.dispose()
+			ctx.log(ctx.agents.list().length)
+			try { await ctx.agents.create({ modell: 'x' }) } catch (e) { ctx.log(e.message) }
+		})`,
+		"f.lua": `ctx.on('agent/turn-starting', function(e)
+			if e.agent.id ~= 'parent' then return end
+			local child = ctx.agents.create()
+			child:followup('for the child')
+			child:when_idle()
+			local said = child.session:messages()
+			ctx.log(child.session.header.parentSession .. ' ' .. child.session.header.cwd .. ' ' .. said[#said].content[1].text)
+			local _, err = pcall(e.agent.dispose, e.agent)
+			ctx.log(err.message)
+			local other = ctx.agents.create({ provider = 'fake', model = 'other' })
+			ctx.log(other.options.model .. ' ' .. #ctx.agents.list())
+			other:dispose()
+			ctx.log(#ctx.agents.list())
+			_, err = pcall(ctx.agents.create, { modell = 'x' })
+			ctx.log(err.message)
+		end)`,
+	} {
+		t.Run(file, func(t *testing.T) {
+			w := newWorld(t, always("ok"), withEngines, withStore(t, nil), func(c *loop.Config) { c.Caps.Agents = 2 })
+			w.script(file, code)
+			o := w.named("parent")
+			o.Header.Cwd = "/work"
+			w.a = w.agent(o)
+			w.prompt("go")
+			w.check(w.noted(), `
+				parent /work ok
+				agent.dispose: no script made this agent
+				other 3
+				2
+				agents.create: for parameter options: unknown field "modell" (did you mean "model"?)`)
+			w.do(func() {
+				if len(w.h.Roots()) != 1 {
+					t.Error("the child is not the agent's")
+				}
+			})
+			w.gone(w.a)
+			w.do(func() {
+				if n := len(w.h.Agents()); n != 0 {
+					t.Errorf("%d agents are left", n)
+				}
+			})
+			for _, f := range w.notes.failures {
+				t.Error(f.Err)
+			}
+		})
+	}
+	t.Run("an end to it", func(t *testing.T) {
+		w := newWorld(t, always("ok"), withEngines, func(c *loop.Config) { c.Caps.Agents = 5 })
+		w.script("f.js", `ctx.on('agent/created', async () => { try { await ctx.agents.create() } catch (e) { ctx.log(e.message) } })`)
+		w.create()
+		w.until("capped", func() bool { w.poke(); return w.noted() != "" })
+		w.do(func() {
+			if n := len(w.h.Agents()); n != 6 {
+				t.Errorf("%d agents", n)
+			}
+			w.h.Activate(nil) // the script goes, and so do its agents
+		})
+		w.until("gone", func() bool { w.poke(); return len(w.h.Agents()) == 1 })
+	})
+}

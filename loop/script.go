@@ -73,6 +73,17 @@ func init() {
 				}
 				return nil, c.Self.(*agent).WhenIdle(c.Instance.Context())
 			}},
+		{Name: "dispose", Doc: "Ends an agent that a script made: its turn is cancelled, and the agents that it owns go with it.", Signature: "(): Promise<void>", Waits: true,
+			Fn: func(c *runtime.Call) (runtime.Value, error) {
+				if err := c.Unpack(); err != nil {
+					return nil, err
+				}
+				a := c.Self.(*agent)
+				if a.maker == "" {
+					return nil, fmt.Errorf("%s: no script made this agent", c.Name)
+				}
+				return nil, a.Dispose()
+			}},
 		{Name: "ctx", Doc: "ctx, restricted to this agent: what is registered hears only it and goes with it.", Signature: "Ctx",
 			GetFor: func(o runtime.Object, in *runtime.Instance) (runtime.Value, error) {
 				if o.(*agent).gone {
@@ -165,41 +176,6 @@ func ctxCommand(c *runtime.Call) (runtime.Value, error) {
 func remover(r *runtime.Registration) *runtime.GoFunc {
 	return &runtime.GoFunc{Name: "off", Fn: func(*runtime.Call) (runtime.Value, error) { r.Remove(); return nil, nil }}
 }
-
-// agents is ctx.agents.
-type agents struct{ h *Host }
-
-// Class implements runtime.Object.
-func (*agents) Class() *runtime.Class { return agentsClass }
-
-var agentsClass = &runtime.Class{Name: "agents", Doc: "The agents of this shell.", Members: []*runtime.Member{
-	{Name: "list", Doc: "All of them, oldest first.", Signature: "(): Agent[]",
-		Fn: func(c *runtime.Call) (runtime.Value, error) {
-			out := []any{}
-			for _, a := range c.Self.(*agents).h.agents {
-				out = append(out, a)
-			}
-			return out, c.Unpack()
-		}},
-	{Name: "get", Doc: "The one with that id, or nothing.", Signature: "(id: string): Agent | undefined",
-		Fn: func(c *runtime.Call) (runtime.Value, error) {
-			var id string
-			if err := c.Unpack("id", &id); err != nil {
-				return nil, err
-			}
-			if a, ok := c.Self.(*agents).h.Agent(id); ok {
-				return a, nil
-			}
-			return nil, nil
-		}},
-	{Name: "current", Doc: "The one that the prompt talks to, or nothing.", Signature: "(): Agent | undefined",
-		Fn: func(c *runtime.Call) (runtime.Value, error) {
-			if a := c.Self.(*agents).h.current; a != nil {
-				return a, c.Unpack()
-			}
-			return nil, c.Unpack()
-		}},
-}}
 
 // scriptTool is a tool that a script offers. Used on the host thread.
 type scriptTool struct {
