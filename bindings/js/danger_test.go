@@ -140,7 +140,7 @@ func runDanger(name string) {
 		fmt.Println("not refused:", err)
 	case next != nil || a.Kind != "deny":
 		fmt.Println("broken afterwards:", a, next, "after", err)
-	case took > 20*time.Second:
+	case took > 50*time.Second: // on a busy machine too
 		fmt.Println("took", took)
 	default:
 		fmt.Println("survived:", took.Round(time.Millisecond), err)
