@@ -313,18 +313,28 @@ func (a *agent) runBody(act *activity, call ToolCall, found *callee) (res ToolRe
 	return res, ran
 }
 
+// unseen is the result of a cancelled call that tools/post-execute was to look at and did
+// not: of a failure only the message is kept, without what had been printed, since a
+// redactor fails closed.
+func (a *agent) unseen(t runtime.Target, res ToolResult) ToolResult {
+	if res.IsError && len(res.Content) > 1 && PostExecute.Heard(a.h.Host, t) {
+		res.Content = res.Content[:1:1]
+	}
+	return res
+}
+
 // postExecute offers the result to tools/post-execute.
 func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolResult {
 	t := a.callAwaiting(act, call)
 	if act.aborted() {
-		return res
+		return a.unseen(t, res)
 	}
 	d, err := PostExecute.Run(a.h.Host, t, PostPayload{ToolCall: call, Result: res}, func(PostPayload) (PostDecision, error) {
 		return PostDecision{Kind: "accept"}, nil
 	})
 	if err != nil {
 		if act.aborted() {
-			return res
+			return a.unseen(t, res)
 		}
 		failed := scriptResult(err)
 		failed.AdditionalContexts = res.AdditionalContexts

@@ -34,6 +34,11 @@ func (w Waterfall[P, R]) On(h *Host, fn func(p P, next func(P) (R, error)) (R, e
 	return h.addGo(w.Event, fn, opts)
 }
 
+// Heard says whether anybody listens.
+func (w Waterfall[P, R]) Heard(h *Host, t Target) bool {
+	return len(t.generation(h).listeners(w.Event)) > 0
+}
+
 // Run nests the listeners around base, the first outermost, and returns what comes out.
 // A listener that returns nothing abstains: if it has not called next, it is called for
 // it; else the inner result stands. Only an answer skips the inner layers. A throw, or
