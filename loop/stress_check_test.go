@@ -1,6 +1,7 @@
 package loop_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -25,6 +26,7 @@ func (s *storm) watch() {
 	s.do(func() {
 		h := s.h.Host
 		loop.SessionEvent.On(h, func(p loop.RecordPayload) error {
+			s.records.Add(1)
 			if p.Event.Type == loop.RecTurnStart {
 				var t loop.TurnStart
 				_ = json.Unmarshal(p.Event.Data, &t)
@@ -70,6 +72,11 @@ func (s *storm) watch() {
 					l.errors[p.Turn]++
 				}
 			})
+		})
+		loop.LLMStream.On(h, func(p loop.StreamPayload, next func(loop.StreamPayload) (*loop.Reply, error)) (*loop.Reply, error) {
+			sum := requestSum(p.Request)
+			_ = live(p.Agent, func(l *liveAgent) { l.requests = append(l.requests, sum) })
+			return next(p)
 		})
 		loop.ToolsResult.On(h, func(p loop.PostPayload) error {
 			var pl plan
@@ -172,7 +179,16 @@ func (s *storm) checkLog(a loop.Agent) {
 	if b, ok := v.(session.Boundary); !ok || !b.Closed() {
 		c.bad("a turn is open at the end")
 	}
+	for _, err := range loop.Verify(recs) {
+		c.bad("%v", err)
+	}
+	c.requests()
 	c.lives()
+	if s.store != nil {
+		if _, read, rep, err := s.store.Read(a.ID()); err != nil || len(rep.Problems) > 0 || !reflect.DeepEqual(read, recs) {
+			s.fault("%s: the file is not the log: %d records, want %d; %v %+v", a.ID(), len(read), len(recs), err, rep)
+		}
+	}
 	s.count("logs", 1)
 	s.count("records", len(recs))
 }
@@ -265,7 +281,9 @@ func (c *logCheck) record(r session.Record) {
 			c.bad("%s fails in %s: %s", d.Script, d.Event, d.Message)
 		}
 	}
-	if r.Type != loop.RecHookDecision && r.Type != loop.RecHookError {
+	switch r.Type {
+	case loop.RecHookDecision, loop.RecHookError, loop.RecQuarantined: // of scripts that are there for all
+	default:
 		if x := strange(string(r.Data), c.id); x != "" {
 			c.bad("it speaks of %s", x)
 		}
@@ -371,6 +389,32 @@ func (c *logCheck) decision(r session.Record) {
 			c.bad("%s fails in %s: %s", l.Script, d.Event, l.Message)
 		}
 	}
+}
+
+// requests: those that can be rebuilt from the log are those that were made, in order.
+func (c *logCheck) requests() {
+	built, err := loop.Reconstruct(c.recs)
+	if err != nil {
+		c.bad("%v", err)
+	}
+	c.s.mu.Lock()
+	made := c.s.live[c.id].requests
+	c.s.mu.Unlock()
+	for i, req := range built {
+		at := slices.Index(made, requestSum(req))
+		if at < 0 {
+			c.bad("request %d of %d, as the log has it, was not made", i+1, len(built))
+			return
+		}
+		made = made[at+1:] // those in between got no answer
+	}
+}
+
+func requestSum(r *model.Request) [32]byte {
+	rr := *r
+	rr.SessionID = ""
+	raw, _ := json.Marshal(rr)
+	return sha256.Sum256(raw)
 }
 
 // lives compares the log with the live events.

@@ -68,6 +68,7 @@ func (s *storm) plan(agent string) plan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := plan{N: s.nonceLocked(agent), Safe: s.diceLocked(2) == 0}
+	guards := guards // that have something to say
 	pick := func(m *map[string]string, of []string, acts ...string) {
 		for _, f := range of {
 			if i := s.diceLocked(2 * len(acts)); i < len(acts) && acts[i] != "" {
@@ -79,13 +80,16 @@ func (s *storm) plan(agent string) plan {
 		}
 	}
 	one := func(acts ...string) string { return acts[s.diceLocked(len(acts))] }
+	if s.diceLocked(5) > 1 {
+		guards = nil
+	}
 	pick(&p.P, guards, "none", "none", "allow", "allow", "deny", "ask", "ask", "rewrite", "rewrite-next", "throw", "bad", "catch", "loose", "", "")
 	pick(&p.A, guards, "deny", "throw", "allow", "none", "", "")
 	wraps := []string{"wrap.js", "wrap.lua"}
 	pick(&p.X, wraps, "none", "short", "throw", "wrap", "wrap")
 	pick(&p.Q, wraps, "none", "replace", "replace", "block", "context", "throw")
 	if s.diceLocked(400) == 0 {
-		p.P = map[string]string{guards[s.diceLocked(2)]: "hang"}
+		p.P = map[string]string{stormNames[s.diceLocked(2)]: "hang"}
 	}
 	p.Person = one("yes", "yes", "yes", "no", "nobody", "late")
 	p.Body = one("", "", "", "fail", "slow", "slow", "defer", "conclude", "secret", "panic", "send", "cancel", "idle")
@@ -135,6 +139,7 @@ type liveAgent struct {
 	ended    map[int]int
 	aborting map[int]int
 	errors   map[int]int
+	requests [][32]byte // sums of those that were made
 }
 
 func newLedger() ledger {

@@ -68,8 +68,9 @@ func (s *storm) load(file string, prog runtime.Program) (*runtime.Instance, erro
 }
 
 // reload replaces n scripts by new instances of them and shares the rest, as a save
-// does. With a stand-in one more script is there that could not be loaded. On the thread.
-func (s *storm) reload(n int, standIn bool) {
+// does. With a stand-in one more script is there that could not be loaded. It is false
+// where a script has used up its time while it was loaded. On the thread.
+func (s *storm) reload(n int, standIn bool) bool {
 	old := map[string]*runtime.Instance{}
 	for _, in := range s.h.Current().Instances {
 		old[in.File] = in
@@ -91,7 +92,7 @@ func (s *storm) reload(n int, standIn bool) {
 			for _, in := range fresh {
 				s.h.Discard(in)
 			}
-			return
+			return false
 		}
 		fresh[f.file] = in
 	}
@@ -123,6 +124,7 @@ func (s *storm) reload(n int, standIn bool) {
 	s.counts["reloads"]++
 	s.counts["scripts replaced"] += len(fresh)
 	s.mu.Unlock()
+	return true
 }
 
 // Scripts that do not load, each in another way.

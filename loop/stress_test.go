@@ -22,6 +22,7 @@ import (
 	"dshsh/loop/model"
 	"dshsh/loop/tool"
 	"dshsh/runtime"
+	"dshsh/session"
 )
 
 // The storm: many agents, scripts in both languages in every event, and everything that
@@ -90,7 +91,9 @@ type storm struct {
 	h       *loop.Host
 	files   []*stormFile // in the order of the scripts
 	hand    *hand
-	rage    atomic.Bool // the sources run
+	store   *session.Store // nil: logs are kept in memory
+	rage    atomic.Bool    // the sources run
+	records atomic.Int64   // written, by all agents
 	calm    chan struct{}
 	sources sync.WaitGroup
 
@@ -106,7 +109,13 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s.hand = &hand{s}
 	s.files = s.readScripts()
 	var err error
+	if seed%2 == 1 {
+		if s.store, err = session.OpenStore(t.TempDir(), session.Options{Validator: loop.NewValidator, NoSync: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s.h, err = loop.New(loop.Config{
+		Store:     s.store,
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: []model.Provider{&stormModel{s}},
 		Tools: []tool.Tool{&body{s: s, name: "echo"}, &body{s: s, name: "par", safe: true},
@@ -116,11 +125,11 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		Retry:    func(string) *loop.RetryPolicy { return &stormRetry },
 		Sections: []loop.PromptSection{{Name: "storm", Text: "A storm."}},
 		Members:  []*runtime.Member{{Name: "storm", Get: func(runtime.Object) (runtime.Value, error) { return s.hand, nil }}},
-		Limits:   runtime.Limits{Sync: 80, Wall: 1500, Grace: 60},
+		Limits:   runtime.Limits{Sync: 120, Wall: 1500, Grace: 60},
 		Caps:     loop.Caps{ScriptTurns: 3, Continuations: 3},
 		Parallel: 3,
 		Thread: runtime.ThreadOptions{
-			Debug:   seed%3 == 0, // it costs more than all the rest
+			Debug:   seed%5 == 0, // it costs more than all the rest
 			OnPanic: func(p *runtime.PanicError) { s.fault("panic: %v\n%s", p.Value, p.Stack) },
 			OnStuck: func(who string) { s.stalled("stuck in " + who) },
 		},
@@ -138,7 +147,10 @@ var stormRetry = loop.RetryPolicy{MaxRetries: 1, Codes: []string{model.CodeServe
 func (s *storm) round(d time.Duration) {
 	s.calm = make(chan struct{})
 	s.rage.Store(true)
-	s.do(func() { s.reload(len(s.files), false) })
+	s.do(func() {
+		for !s.reload(len(s.files), false) {
+		}
+	})
 	for range stressAgents {
 		s.newAgent()
 	}
@@ -180,14 +192,24 @@ func (s *storm) settle() {
 	})
 }
 
-// waitFor runs fn, which must end.
+// waitFor runs fn, which must end: as long as records are written, somewhere, it may
+// just be slow, but not for ever.
 func (s *storm) waitFor(what string, fn func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); fn() }()
-	select {
-	case <-done:
-	case <-time.After(stressStall):
-		s.stalled("waited for " + what)
+	tick := time.NewTicker(stressStall)
+	defer tick.Stop()
+	for seen, n := s.records.Load(), 1; ; n++ {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			now := s.records.Load()
+			if now == seen || n == 5 {
+				s.stalled("waited for " + what)
+			}
+			seen = now
+		}
 	}
 }
 

@@ -63,8 +63,8 @@ function meddle(agent) {
       case 1: agent.steer(say(agent, 'steered')); break;
       case 2: agent.followup(say(agent, 'followed up')); break;
       case 3: agent.send({ content: say(agent, 'sent') }, dice(2) ? 'next-turn' : 'next-step', dice(2) === 0); break;
-      case 4: agent.cancel({ kind: 'hook', reason: `${ME} <${agent.id}>` }, { keepInbox: dice(2) === 0 }); break;
-      case 5: agent.cancel(); agent.followup(say(agent, 'instead')); break;
+      case 4: if (dice(3) === 0) agent.cancel({ kind: 'hook', reason: `${ME} <${agent.id}>` }, { keepInbox: dice(2) === 0 }); break;
+      case 5: if (dice(3) === 0) agent.cancel(); agent.followup(say(agent, 'instead')); break;
       case 6: { const o = other(); ctx.agents.get(o.id)?.followup(say(o, `from ${agent.id}`)); break; }
       case 7: { const m = agent.inbox.nextTurn[0]; if (m) agent.inbox.remove(m.id); break; }
       case 8: { const o = other(); ctx.spawn(() => whenIdle(o)); break; }

@@ -34,7 +34,7 @@ ctx.on('agent/created', ({ agent, replay }) => {
 });
 
 ctx.on('agent/session-start', async ({ agent, replay }) => {
-  agent.inject(say(agent, 'started'));
+  if (!replay || dice(6) === 0) agent.inject(say(agent, 'started'));
   await dawdle(`[${agent.id}:11]`);
   if (!replay && dice(4) === 0) agent.followup(say(agent, 'at once'));
   if (dice(6) === 0) await whenIdle(agent);

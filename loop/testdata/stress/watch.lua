@@ -35,7 +35,7 @@ ctx.on('agent/created', function(e)
 end)
 
 ctx.on('agent/session-start', function(e)
-  e.agent:inject(say(e.agent, 'started'))
+  if not e.replay or dice(6) == 0 then e.agent:inject(say(e.agent, 'started')) end
   dawdle(('[%s:11]'):format(e.agent.id))
   if not e.replay and dice(4) == 0 then e.agent:followup(say(e.agent, 'at once')) end
   if dice(6) == 0 then whenIdle(e.agent) end
