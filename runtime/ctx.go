@@ -167,7 +167,7 @@ func Display(v Value) string {
 	case Object:
 		return "[" + v.Class().Name + "]"
 	}
-	raw, err := appendJSON(nil, v, 0, true)
+	raw, err := writer{loose: true}.value(nil, v, 0)
 	if err != nil {
 		return "[" + err.Error() + "]"
 	}

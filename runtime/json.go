@@ -15,10 +15,7 @@ import (
 // order of its fields; JSON text that came from Go is written as it is. Live objects and functions are refused, as are NaN,
 // infinities, invalid UTF-8 and what exceeds the caps; path names the place in the error.
 func AppendJSON(dst []byte, v Value, path string) ([]byte, error) {
-	out, err := appendJSON(dst, v, 0, false)
-	if err == nil && len(out)-len(dst) > MaxValueSize {
-		err = tooLarge()
-	}
+	out, err := writer{start: len(dst)}.value(dst, v, 0)
 	if err != nil {
 		return nil, within(err, path)
 	}
@@ -27,8 +24,6 @@ func AppendJSON(dst []byte, v Value, path string) ([]byte, error) {
 
 // MarshalValue is AppendJSON into a fresh slice.
 func MarshalValue(v Value) (json.RawMessage, error) { return AppendJSON(nil, v, "value") }
-
-func tooLarge() error { return misfit("larger than %d MiB", MaxValueSize>>20) }
 
 // misfitError is a value that cannot be what it is to be. The path grows from the inside
 // out, so that it costs nothing where all is well.
@@ -68,14 +63,26 @@ func within(err error, outer string) error {
 
 func withinItem(err error, i int) error { return within(err, "["+strconv.Itoa(i)+"]") }
 
-// appendJSON with loose set writes what is no JSON value as a text in brackets, for
-// people to read.
-func appendJSON(dst []byte, v Value, depth int, loose bool) ([]byte, error) {
+// writer appends JSON from start on.
+type writer struct {
+	start int
+	loose bool // what is no JSON value becomes a text in brackets, for people to read
+}
+
+// room refuses what would not fit into the cap.
+func (w writer) room(dst []byte, more int) error {
+	if len(dst)-w.start+more > MaxValueSize {
+		return misfit("larger than %d MiB", MaxValueSize>>20)
+	}
+	return nil
+}
+
+func (w writer) value(dst []byte, v Value, depth int) ([]byte, error) {
 	if depth > MaxValueDepth {
 		return nil, misfit("nested more than %d deep", MaxValueDepth)
 	}
-	if len(dst) > 2*MaxValueSize { // dst may have begun with other text; the end is exact
-		return nil, tooLarge()
+	if err := w.room(dst, 1); err != nil {
+		return nil, err
 	}
 	switch v := v.(type) {
 	case nil:
@@ -83,12 +90,12 @@ func appendJSON(dst []byte, v Value, depth int, loose bool) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case string:
-		return appendString(dst, v)
+		return w.text(dst, v)
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			if loose {
+			if w.loose {
 				return append(dst, "null"...), nil
 			}
 			return nil, misfit("%v is not a JSON value", v)
@@ -101,7 +108,7 @@ func appendJSON(dst []byte, v Value, depth int, loose bool) ([]byte, error) {
 		}
 		return append(dst, v...), nil
 	case *View:
-		return v.appendJSON(dst, depth, loose)
+		return w.view(dst, v, depth)
 	case []any:
 		dst = append(dst, '[')
 		for i, e := range v {
@@ -109,7 +116,7 @@ func appendJSON(dst []byte, v Value, depth int, loose bool) ([]byte, error) {
 				dst = append(dst, ',')
 			}
 			var err error
-			if dst, err = appendJSON(dst, e, depth+1, loose); err != nil {
+			if dst, err = w.value(dst, e, depth+1); err != nil {
 				return nil, withinItem(err, i)
 			}
 		}
@@ -118,42 +125,45 @@ func appendJSON(dst []byte, v Value, depth int, loose bool) ([]byte, error) {
 		dst = append(dst, '{')
 		for i, k := range slices.Sorted(maps.Keys(v)) {
 			var err error
-			if dst, err = appendMember(dst, i, k, v[k], depth, loose); err != nil {
+			if dst, err = w.member(dst, i, k, v[k], depth); err != nil {
 				return nil, err
 			}
 		}
 		return append(dst, '}'), nil
 	case Object:
-		if loose {
-			return appendString(dst, "["+v.Class().Name+"]")
+		if w.loose {
+			return w.text(dst, "["+v.Class().Name+"]")
 		}
 		return nil, misfit("a live %s is not a JSON value", v.Class().Name)
 	case Func, *GoFunc:
-		if loose {
+		if w.loose {
 			return append(dst, `"[function]"`...), nil
 		}
 		return nil, misfit("a function is not a JSON value")
 	}
-	return appendJSON(dst, ValueOf(v), depth+1, loose)
+	return w.value(dst, ValueOf(v), depth+1)
 }
 
-func appendMember(dst []byte, i int, k string, v Value, depth int, loose bool) ([]byte, error) {
+func (w writer) member(dst []byte, i int, k string, v Value, depth int) ([]byte, error) {
 	if i > 0 {
 		dst = append(dst, ',')
 	}
-	dst, err := appendString(dst, k)
+	dst, err := w.text(dst, k)
 	if err != nil {
 		return nil, err
 	}
-	if dst, err = appendJSON(append(dst, ':'), v, depth+1, loose); err != nil {
+	if dst, err = w.value(append(dst, ':'), v, depth+1); err != nil {
 		return nil, within(err, k)
 	}
 	return dst, nil
 }
 
-func (v *View) appendJSON(dst []byte, depth int, loose bool) ([]byte, error) {
+func (w writer) view(dst []byte, v *View, depth int) ([]byte, error) {
 	if v.raw != nil {
-		return append(dst, bytes.TrimSpace(v.raw)...), nil
+		if err := w.room(dst, len(v.raw.text)); err != nil {
+			return nil, err
+		}
+		return append(dst, v.raw.text...), nil
 	}
 	var err error
 	if v.list {
@@ -162,7 +172,7 @@ func (v *View) appendJSON(dst []byte, depth int, loose bool) ([]byte, error) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			if dst, err = appendJSON(dst, v.At(i), depth+1, loose); err != nil {
+			if dst, err = w.value(dst, v.At(i), depth+1); err != nil {
 				return nil, withinItem(err, i)
 			}
 		}
@@ -171,14 +181,17 @@ func (v *View) appendJSON(dst []byte, depth int, loose bool) ([]byte, error) {
 	dst = append(dst, '{')
 	for i, k := range v.Keys() {
 		e, _ := v.Get(k)
-		if dst, err = appendMember(dst, i, k, e, depth, loose); err != nil {
+		if dst, err = w.member(dst, i, k, e, depth); err != nil {
 			return nil, err
 		}
 	}
 	return append(dst, '}'), nil
 }
 
-func appendString(dst []byte, s string) ([]byte, error) {
+func (w writer) text(dst []byte, s string) ([]byte, error) {
+	if err := w.room(dst, len(s)+2); err != nil {
+		return nil, err
+	}
 	plain := true
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -187,7 +200,8 @@ func appendString(dst []byte, s string) ([]byte, error) {
 		}
 	}
 	if plain {
-		return append(append(append(dst, '"'), s...), '"'), nil
+		dst = append(slices.Grow(dst, len(s)+2), '"')
+		return append(append(dst, s...), '"'), nil
 	}
 	if !utf8.ValidString(s) {
 		return nil, misfit("a string with invalid UTF-8 is not a JSON value")

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"bytes"
-	"encoding/json"
 	"math"
 	"reflect"
 	"strconv"
@@ -56,7 +54,12 @@ func ValueOf(v any) Value {
 	switch v := v.(type) {
 	case nil:
 		return nil
-	case bool, string, Number, *View, Object, Func, *GoFunc, []any, map[string]any:
+	case bool, string, Number, *View, Func, *GoFunc, []any, map[string]any:
+		return v
+	case Object:
+		if rv := reflect.ValueOf(v); rv.Kind() == reflect.Pointer && rv.IsNil() {
+			return nil
+		}
 		return v
 	case int:
 		return intValue(int64(v))
@@ -109,31 +112,6 @@ func digits(s string) string {
 	}
 	s = strings.Replace(strings.TrimPrefix(s, "-"), ".", "", 1)
 	return strings.Trim(s, "0")
-}
-
-// rawValue reads one JSON text: scalars at once, the rest when it is looked into.
-func rawValue(raw json.RawMessage) Value {
-	b := bytes.TrimLeft(raw, " \t\r\n")
-	if len(b) == 0 {
-		return nil
-	}
-	switch b[0] {
-	case '{', '[':
-		return &View{list: b[0] == '[', raw: raw}
-	case '"':
-		var s string
-		if json.Unmarshal(b, &s) != nil {
-			return nil
-		}
-		return s
-	case 't':
-		return true
-	case 'f':
-		return false
-	case 'n':
-		return nil
-	}
-	return numberValue(string(bytes.TrimSpace(b)))
 }
 
 // TypeName is how messages call a value's type.

@@ -12,14 +12,10 @@ import (
 // the thread only.
 type View struct {
 	list bool
-	rv   reflect.Value   // a struct, map, slice or array; or
-	raw  json.RawMessage // JSON text, parsed into keys and vals on first look
-
-	parsed bool
-	plan   *structPlan // of a struct
-	keys   []string
-	vals   []Value
-	index  map[string]int // object from raw: key -> place in vals
+	raw  *rawText      // JSON text; or
+	rv   reflect.Value // a struct, map, slice or array
+	plan *structPlan   // of a struct
+	keys []string      // of an object, once asked for
 }
 
 // viewOf is the view of a struct, map, slice or array.
@@ -38,12 +34,11 @@ func (v *View) IsList() bool { return v.list }
 
 // Len counts members.
 func (v *View) Len() int {
-	if v.list && v.raw == nil {
+	switch {
+	case v.raw != nil:
+		return len(v.raw.parts())
+	case v.list:
 		return v.rv.Len()
-	}
-	if v.list {
-		v.parse()
-		return len(v.vals)
 	}
 	return len(v.Keys())
 }
@@ -51,7 +46,30 @@ func (v *View) Len() int {
 // Keys lists an object's member names: a struct's in the order of its fields, any
 // other's sorted. The caller must not change it.
 func (v *View) Keys() []string {
-	v.parse()
+	if v.keys != nil || v.list {
+		return v.keys
+	}
+	switch {
+	case v.raw != nil:
+		ms := v.raw.parts()
+		v.keys = make([]string, len(ms))
+		for i, m := range ms {
+			v.keys[i] = m.key
+		}
+	case v.plan != nil:
+		v.keys = make([]string, 0, len(v.plan.fields))
+		for _, f := range v.plan.fields {
+			if _, ok := f.of(v.rv); ok {
+				v.keys = append(v.keys, f.name)
+			}
+		}
+	case v.rv.Type().Key().Kind() == reflect.String:
+		v.keys = make([]string, 0, v.rv.Len())
+		for _, k := range v.rv.MapKeys() {
+			v.keys = append(v.keys, k.String())
+		}
+		slices.Sort(v.keys)
+	}
 	return v.keys
 }
 
@@ -68,14 +86,14 @@ func (v *View) Get(key string) (Value, bool) {
 			return nil, false
 		}
 		return f.kind.value(fv), true
+	case v.list:
+		return nil, false
 	case v.raw != nil:
-		v.parse()
-		i, ok := v.index[key]
-		if !ok {
-			return nil, false
+		if m := v.raw.find(key); m != nil {
+			return m.value(), true
 		}
-		return v.vals[i], true
-	case v.list || v.rv.Type().Key().Kind() != reflect.String:
+		return nil, false
+	case v.rv.Type().Key().Kind() != reflect.String:
 		return nil, false
 	}
 	e := v.rv.MapIndex(reflect.ValueOf(key).Convert(v.rv.Type().Key()))
@@ -91,69 +109,19 @@ func (v *View) At(i int) Value {
 		return nil
 	}
 	if v.raw != nil {
-		return v.vals[i]
+		return v.raw.parts()[i].value()
 	}
 	return reflectValue(v.rv.Index(i))
 }
 
 // JSON is the whole value as text, as AppendJSON writes it. One with something live in
 // it has none.
-func (v *View) JSON() (json.RawMessage, error) { return v.appendJSON(nil, 0, false) }
+func (v *View) JSON() (json.RawMessage, error) { return writer{}.view(nil, v, 0) }
 
 // Source gives the Go value behind the view, or raw JSON.
 func (v *View) Source() any {
 	if v.raw != nil {
-		return v.raw
+		return v.raw.text
 	}
 	return v.rv.Interface()
-}
-
-func (v *View) parse() {
-	if v.parsed {
-		return
-	}
-	v.parsed = true
-	switch {
-	case v.raw != nil:
-		v.parseRaw()
-	case v.list:
-	case v.plan != nil:
-		v.keys = make([]string, 0, len(v.plan.fields))
-		for _, f := range v.plan.fields {
-			if _, ok := f.of(v.rv); ok {
-				v.keys = append(v.keys, f.name)
-			}
-		}
-	case v.rv.Type().Key().Kind() == reflect.String:
-		for _, k := range v.rv.MapKeys() {
-			v.keys = append(v.keys, k.String())
-		}
-		slices.Sort(v.keys)
-	}
-}
-
-// parseRaw splits one level of JSON; members stay text until they are looked into.
-func (v *View) parseRaw() {
-	if v.list {
-		var items []json.RawMessage
-		if json.Unmarshal(v.raw, &items) == nil {
-			for _, it := range items {
-				v.vals = append(v.vals, rawValue(it))
-			}
-		}
-		return
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(v.raw, &members) != nil {
-		return
-	}
-	v.index = make(map[string]int, len(members))
-	for k := range members {
-		v.keys = append(v.keys, k)
-	}
-	slices.Sort(v.keys)
-	for i, k := range v.keys {
-		v.index[k] = i
-		v.vals = append(v.vals, rawValue(members[k]))
-	}
 }
