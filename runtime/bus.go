@@ -97,11 +97,12 @@ func (t *Target) cause() error {
 }
 
 // hears says whether a listener is meant, its filter included.
-func (l *Listener) hears(t *Target, p any) bool {
-	if l.skip || l == t.Except || l.Scope != nil && l.Scope != t.Scope || t.Only != nil && l.Instance != t.Only {
-		return false
-	}
-	return l.filter == nil || l.filter.match(t, p)
+func hears[P any](l *Listener, t *Target, p P) bool {
+	return l.meant(t) && (l.filter == nil || l.filter.match(t, p))
+}
+
+func (l *Listener) meant(t *Target) bool {
+	return !l.skip && l != t.Except && (l.Scope == nil || l.Scope == t.Scope) && (t.Only == nil || l.Instance == t.Only)
 }
 
 func (f *filter) match(t *Target, p any) bool {
@@ -360,7 +361,7 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 	var view Value
 	var first error
 	for _, l := range ls {
-		if !l.hears(t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
+		if !hears(l, t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
 			continue
 		}
 		var err error
@@ -428,7 +429,7 @@ func (e Serial[P]) Run(h *Host, t Target, p P) error {
 		if err := t.cause(); err != nil {
 			return err
 		}
-		if !l.hears(&t, p) {
+		if !hears(l, &t, p) {
 			continue
 		}
 		q := l.quarantined()
@@ -488,7 +489,7 @@ func (e Parallel[P]) Run(h *Host, t Target, p P) error {
 		}
 	}
 	for i, l := range ls {
-		if !l.hears(&t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
+		if !hears(l, &t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
 			continue
 		}
 		left++

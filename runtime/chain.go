@@ -82,7 +82,7 @@ func (t *Thread) wait(ch <-chan struct{}, ctxs []context.Context) error {
 // withHook adds the current hook's context to the caller's, whose slice stays as it is.
 func (t *Thread) withHook(ctxs []context.Context) []context.Context {
 	if h := t.cur.hook; h != nil {
-		return append(slices.Clip(ctxs), h.ctx)
+		return append(slices.Clip(ctxs), h.Context())
 	}
 	return ctxs
 }

@@ -14,11 +14,16 @@ import (
 // a nil *Hook is valid and stands for "nobody waits": emit listeners, timers, commands
 // and spawned functions run with it.
 type Hook struct {
-	owner  any // who waits for this listener, such as an agent; nil = nobody
+	owner  any   // who waits for this listener, such as an agent; nil = nobody
+	origin *Hook // of a spawned function or a timer: on whose account it runs, if on another's
+
+	// Most listeners answer without having waited: the context, and the timer of the
+	// clock, are made when somebody asks for them.
+	parent context.Context
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	wall   *wallClock
-	origin *Hook // of a spawned function or a timer: on whose account it runs, if on another's
+	ended  bool
+	wall   wallClock
 }
 
 // NewHook returns a hook that ends with ctx, or when its wall time limit is used up (0
@@ -27,12 +32,9 @@ func NewHook(ctx context.Context, owner any, limit time.Duration) *Hook {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	h := &Hook{owner: owner}
-	h.ctx, h.cancel = context.WithCancelCause(ctx)
+	h := &Hook{owner: owner, parent: ctx}
 	if limit > 0 {
-		h.wall = newWallClock(limit, func() {
-			h.cancel(fmt.Errorf("%w: no answer in %v", ErrDeadline, limit))
-		})
+		h.wall.limit, h.wall.left, h.wall.since = limit, limit, time.Now()
 	}
 	return h
 }
@@ -50,7 +52,35 @@ func (h *Hook) Context() context.Context {
 	if h == nil {
 		return context.Background()
 	}
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(h.parent)
+		if h.ended {
+			h.cancel(errHookOver)
+		} else {
+			h.wall.start(h.expire)
+		}
+	}
 	return h.ctx
+}
+
+func (h *Hook) expire() {
+	h.cancel(fmt.Errorf("%w: no answer in %v", ErrDeadline, h.wall.limit))
+}
+
+// Cause is why the listener has been given up, or nil: context.Cause of its context,
+// which it does not make for that.
+func (h *Hook) Cause() error {
+	switch {
+	case h == nil:
+		return nil
+	case h.ctx == nil && h.ended:
+		return errHookOver
+	case h.ctx == nil && h.parent.Err() != nil:
+		return context.Cause(h.parent)
+	case h.ctx == nil && !h.wall.over():
+		return nil
+	}
+	return context.Cause(h.Context())
 }
 
 // End releases the hook's clock and context. What still waits on it ends.
@@ -58,8 +88,11 @@ func (h *Hook) End() {
 	if h == nil {
 		return
 	}
+	h.ended = true
 	h.wall.stop()
-	h.cancel(errHookOver)
+	if h.ctx != nil {
+		h.cancel(errHookOver)
+	}
 }
 
 // root is on whose account h runs.
@@ -71,7 +104,7 @@ func (h *Hook) root() *Hook {
 }
 
 // over says that nobody waits for the listener any more.
-func (h *Hook) over() bool { return h == nil || h.ctx.Err() != nil }
+func (h *Hook) over() bool { return h == nil || h.Cause() != nil }
 
 // Pause stops the wall clock while the listener is inside next(), ctx.ui or whenIdle.
 // Calls nest.
@@ -92,54 +125,102 @@ func (h *Hook) unpause() {
 	}
 }
 
-// wallClock is a stoppable countdown.
+// wallClock is a stoppable countdown. The zero value counts nothing.
 type wallClock struct {
+	limit time.Duration // 0 = none; set before use
+
 	mu     sync.Mutex // guards all below; the timer fires on its own goroutine
 	left   time.Duration
 	since  time.Time
 	paused int
 	timer  *time.Timer
-	expire func()
+	expire func() // once started: what happens at the end
 }
 
-func newWallClock(limit time.Duration, expire func()) *wallClock {
-	w := &wallClock{left: limit, since: time.Now(), expire: expire}
-	w.timer = time.AfterFunc(limit, expire)
-	return w
+// start has expire called when the time is used up, at once if it is already.
+func (w *wallClock) start(expire func()) {
+	if w.limit == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.expire = expire
+	if w.paused == 0 {
+		w.charge()
+		w.arm()
+	}
+	if w.left <= 0 {
+		expire()
+	}
+}
+
+// over says that the time is used up.
+func (w *wallClock) over() bool {
+	if w.limit == 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.paused == 0 {
+		w.charge()
+	}
+	return w.left <= 0
+}
+
+func (w *wallClock) charge() {
+	now := time.Now()
+	w.left -= now.Sub(w.since)
+	w.since = now
+}
+
+func (w *wallClock) arm() {
+	if w.timer == nil {
+		w.timer = time.AfterFunc(max(w.left, 0), w.expire)
+		return
+	}
+	w.timer.Reset(max(w.left, 0))
 }
 
 func (w *wallClock) pause() {
-	if w == nil {
+	if w.limit == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused++; w.paused == 1 {
-		w.left -= time.Since(w.since)
-		w.timer.Stop()
+		w.charge()
+		w.halt()
 	}
 }
 
 func (w *wallClock) unpause() {
-	if w == nil {
+	if w.limit == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused--; w.paused == 0 {
 		w.since = time.Now()
-		w.timer.Reset(max(w.left, 0))
+		if w.expire != nil {
+			w.arm()
+		}
 	}
 }
 
 func (w *wallClock) stop() {
-	if w == nil {
+	if w.limit == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.paused = 1 << 20 // never restarts
-	w.timer.Stop()
+	w.halt()
+}
+
+func (w *wallClock) halt() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
 }
 
 // CurrentHook is the hook on whose behalf the current chain runs, or nil.

@@ -302,7 +302,7 @@ func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
 			cancel(ErrUnloaded)
 		}
 	}
-	off1, off2 := context.AfterFunc(in.bg, look), context.AfterFunc(by.ctx, look)
+	off1, off2 := context.AfterFunc(in.bg, look), context.AfterFunc(by.Context(), look)
 	return ctx, func() { off1(); off2(); cancel(nil) }
 }
 

@@ -37,6 +37,7 @@ type Thread struct {
 	ready   []func()     // posts taken over by the owner; the owner's
 	head    int          // of ready: the next one
 	posted  chain        // what each of them runs on
+	spare   *chain       // of a Do that has ended, for the next; the owner's
 
 	clock clock
 
@@ -115,8 +116,10 @@ func (t *Thread) Do(ctx context.Context, fn func()) (err error) {
 		}
 	}()
 	t.drain() // a post that came while the thread changed hands was first
-	t.setCurrent(&chain{})
+	c := t.freshChain()
+	t.setCurrent(c)
 	fn()
+	t.spare = c
 	return nil
 }
 
@@ -254,6 +257,17 @@ func (t *Thread) report(p *PanicError) {
 	}
 	defer func() { _ = recover() }()
 	t.onPanic(p)
+}
+
+// freshChain is an empty one: that of the last Do, if it ended in order.
+func (t *Thread) freshChain() *chain {
+	c := t.spare
+	t.spare = nil
+	if c == nil {
+		return &chain{}
+	}
+	*c = chain{frames: c.frames[:0]}
+	return c
 }
 
 func (t *Thread) setCurrent(c *chain) {

@@ -46,18 +46,42 @@ func (w Waterfall[P, R]) Heard(h *Host, t Target) bool {
 // dispatch, with its cause. Where the thread may not be given up and anybody listens it
 // is ErrCannotWait.
 func (w Waterfall[P, R]) Run(h *Host, t Target, p P, base func(P) (R, error)) (R, error) {
-	ls := t.generation(h).listeners(w.Event)
-	run := &waterfallRun[P, R]{w: w, h: h, t: &t, ls: ls, base: base}
-	var zero R
-	if len(ls) > 0 {
-		if err := h.await(w.Event); err != nil {
-			return zero, err
-		}
-		defer h.Thread.unnest(false)
-		g := t.generation(h).Hold()
-		defer g.Release()
-		run.gen = g.N
+	if ls := t.generation(h).listeners(w.Event); len(ls) > 0 {
+		return w.run(h, t, ls, p, base)
 	}
+	err := t.cause()
+	var r R
+	if err == nil {
+		r, err = unheard(base, p)
+	}
+	if cause := t.cause(); cause != nil {
+		err = cause
+	}
+	if err != nil {
+		var zero R
+		return zero, err
+	}
+	return r, nil
+}
+
+func unheard[P, R any](base func(P) (R, error), p P) (r R, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(v)
+		}
+	}()
+	return base(p)
+}
+
+func (w Waterfall[P, R]) run(h *Host, t Target, ls []*Listener, p P, base func(P) (R, error)) (R, error) {
+	var zero R
+	if err := h.await(w.Event); err != nil {
+		return zero, err
+	}
+	defer h.Thread.unnest(false)
+	g := t.generation(h).Hold()
+	defer g.Release()
+	run := &waterfallRun[P, R]{w: w, h: h, t: &t, ls: ls, base: base, gen: g.N}
 	r, err := run.inside(0, p)
 	if cause := t.cause(); cause != nil {
 		return zero, cause // what its layers made of the end is no decision
@@ -106,7 +130,7 @@ func (run *waterfallRun[P, R]) layer(i int, p P) (R, error) {
 			return zero, err
 		}
 		l := run.ls[i]
-		if !l.hears(run.t, p) || run.w.SkipQuarantined && l.quarantined() != nil || !l.spend(run.h) {
+		if !hears(l, run.t, p) || run.w.SkipQuarantined && l.quarantined() != nil || !l.spend(run.h) {
 			continue
 		}
 		if l.Instance == nil {
