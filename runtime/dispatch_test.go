@@ -167,7 +167,9 @@ func TestFilters(t *testing.T) {
 	a, b := h.Agent("a"), h.Agent("b")
 	call := func(a *runtimetest.Agent, tool string, args map[string]any) {
 		_, err := runtimetest.Decide.Run(h.Host, a.Target(), runtimetest.CallPayload{Agent: a, Tool: tool, Arguments: args},
-			func(runtimetest.CallPayload) (runtimetest.Decision, error) { return runtimetest.Decision{Kind: "allow"}, nil })
+			func(runtimetest.CallPayload) (runtimetest.Decision, error) {
+				return runtimetest.Decision{Kind: "allow"}, nil
+			})
 		if err != nil {
 			t.Error(err)
 		}

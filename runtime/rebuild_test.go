@@ -261,3 +261,40 @@ func TestRule11_ARebuildDoesNotRunOnSomebodysBehalf(t *testing.T) {
 		})
 	})
 }
+
+func TestRule11_AScriptThatDiesOfItsReplayIsQuarantined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runtimetest.NewHost(t)
+		deadly := true
+		h.Seen.OnRebuilt = func(in *runtime.Instance) {
+			runtimetest.Notice.Fire(h.Host, runtime.Target{Only: in}, runtimetest.NoticePayload{})
+		}
+		h.Run(func() {
+			in := h.Script("project/a.toy", runtimetest.JS, func(c *runtimetest.Call) {
+				c.Fragile = true
+				c.MustOn("toy/flush", nil, overruns)
+				c.MustOn("toy/notice", nil, func(c *runtimetest.Call) (runtime.Value, error) {
+					if deadly {
+						return overruns(c)
+					}
+					return nil, nil
+				})
+			})
+			h.Use(in)
+			overrun(t, h)
+			if h.Toy.Made() != 2 || !errors.Is(in.Quarantined(), runtime.ErrDeadline) {
+				t.Errorf("%d VMs, quarantine %v", h.Toy.Made(), in.Quarantined())
+			}
+			h.Lift(in)
+			if h.Toy.Made() != 3 || in.Quarantined() == nil {
+				t.Errorf("lifted while it still dies: %d VMs, quarantine %v", h.Toy.Made(), in.Quarantined())
+			}
+			deadly = false
+			h.Lift(in)
+			if h.Toy.Made() != 4 || in.Quarantined() != nil {
+				t.Errorf("%d VMs, quarantine %v", h.Toy.Made(), in.Quarantined())
+			}
+			h.Seen.Take()
+		})
+	})
+}
