@@ -348,6 +348,16 @@ func (o *observer) Rebuilt(in *runtime.Instance) {
 	}
 }
 
+// Lifted implements runtime.LiftObserver.
+func (o *observer) Lifted(in *runtime.Instance) {
+	h := (*Host)(o)
+	for _, a := range h.agents {
+		if !a.greeted[in] {
+			a.greet(in)
+		}
+	}
+}
+
 func (o *observer) Logged(in *runtime.Instance, level, text string) {
 	(*Host)(o).cfg.Notices.Logged(in, level, text)
 }

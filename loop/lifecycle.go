@@ -249,7 +249,7 @@ func (a *agent) startOver() {
 // greetAll notes which scripts know the agent from its creation.
 func (a *agent) greetAll() {
 	for _, in := range a.h.Current().Instances {
-		a.greeted[in] = true
+		a.greeted[in] = in.Quarantined() == nil // else it hears nothing now
 	}
 }
 
@@ -278,7 +278,7 @@ func (a *agent) greet(in *runtime.Instance) {
 	if !gen.Contains(in) {
 		gen = a.generation()
 	}
-	if a.gone || !gen.Contains(in) {
+	if a.gone || !gen.Contains(in) || in.Quarantined() != nil {
 		return
 	}
 	a.greeted[in] = true

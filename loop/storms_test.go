@@ -241,6 +241,33 @@ func TestAScriptThatDiesOfItsReplayIsQuarantined(t *testing.T) {
 	}
 }
 
+// An agent that was created while a script was in quarantine is told to it when it comes
+// out: what the script registers through agent.ctx is there.
+func TestAnAgentOfAQuarantineIsToldWhenItIsLifted(t *testing.T) {
+	w := newWorld(t, modeltest.New(modeltest.Tool("c1", "echo", `{"text":"a"}`), modeltest.Text("ok")), withEngines, withTools(echo{}))
+	w.script("f.js", `ctx.on('agent/created', ({ agent, replay }) => {
+		ctx.log('created ' + replay)
+		agent.ctx.on('tools/pre-execute', () => ({ kind: 'deny', reason: 'guarded' }))
+	})`)
+	var in *runtime.Instance
+	w.do(func() {
+		in = w.h.Current().Instances[0]
+		w.h.Quarantine(in, errors.New("off"))
+	})
+	w.create()
+	w.do(func() {
+		w.h.Greet()
+		if len(w.notes.logged) > 0 {
+			t.Errorf("told in quarantine: %q", w.notes.logged)
+		}
+		w.h.Lift(in)
+		w.h.Greet()
+	})
+	w.prompt("go")
+	w.check(strings.Join(w.results(), "\n"), "c1 error Error: guarded")
+	w.check(strings.Join(w.notes.logged, "\n"), "created true")
+}
+
 // A turn keeps its scripts whole: a timer that one of its listeners waits for fires also
 // when the script has been replaced meanwhile.
 func TestAListenersTimersOutliveASave(t *testing.T) {

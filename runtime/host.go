@@ -209,6 +209,7 @@ func (h *Host) Quarantine(in *Instance, reason error) { h.quarantine(in, reason)
 // Lift ends a quarantine: failures count from zero again. A script whose VM could not be
 // rebuilt is started once more, and is back in quarantine when that fails.
 func (h *Host) Lift(in *Instance) {
+	lifted := in.quarantine != nil
 	in.quarantine = nil
 	if in.dead != nil {
 		in.Rebuild(in.dead)
@@ -217,7 +218,18 @@ func (h *Host) Lift(in *Instance) {
 		l.tally.reset()
 		l.skip = false
 	}
+	if lifted && in.quarantine == nil {
+		h.tell(func(o Observer) {
+			if l, ok := o.(LiftObserver); ok {
+				l.Lifted(in)
+			}
+		})
+	}
 }
+
+// LiftObserver is an Observer that wants to know when a quarantine is lifted: owners
+// whose creation the script was not told of meanwhile must replay it.
+type LiftObserver interface{ Lifted(in *Instance) }
 
 func (h *Host) rebuilt(in *Instance) {
 	h.tell(func(o Observer) { o.Rebuilt(in) })
