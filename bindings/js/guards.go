@@ -23,7 +23,7 @@ const (
 	maxArgs    = 1 << 17 // of apply
 	maxBits    = 1 << 20 // of BigInt.asIntN
 	maxNesting = 2000    // of JSON, patterns and source
-	maxSource  = 8 << 20 // bytes of one script file
+	maxSource  = 1 << 20 // bytes of one script file; the parser recurses, and a Go stack that overflows ends the process
 )
 
 // guardSet says which groups of guards a source needs. Together they cost several times

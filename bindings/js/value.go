@@ -208,6 +208,16 @@ func (v *vm) exportObject(o *goja.Object, at *path, key string) (runtime.Value, 
 		}
 		out[k] = e
 	}
+	if len(out) == 0 {
+		// An empty object is no opinion. Only one that is meant to be empty may count as one:
+		// not a generator, whose body never ran, nor one whose members cannot be listed.
+		if proto := o.Prototype(); proto != nil && proto != v.rt.NewObject().Prototype() {
+			return nil, fmt.Errorf("%s: a %s without members of its own is not a JSON value: return a plain object", here, constructorName(o))
+		}
+		if len(o.GetOwnPropertyNames()) > 0 {
+			return nil, fmt.Errorf("%s: an object whose members are hidden is not a JSON value: return a plain object", here)
+		}
+	}
 	return out, nil
 }
 

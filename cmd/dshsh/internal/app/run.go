@@ -152,7 +152,9 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 	if err := s.host.Do(ctx, func() {
 		loop.AgentError.On(s.host.Host, func(p loop.ErrorPayload) error {
 			var se *runtime.ScriptError
-			o.scripts = errors.As(p.Error, &se)
+			if o.scripts = errors.As(p.Error, &se); o.scripts {
+				o.render.Blame(se.Error())
+			}
 			return nil
 		})
 		loop.SessionEvent.On(s.host.Host, func(p loop.RecordPayload) error {
@@ -188,6 +190,11 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 	for {
 		select {
 		case <-sigs:
+			if o.cancelled {
+				// What goes on after a cancel is a script's doing: the agent is disposed, which no
+				// script can outlive.
+				return &exitCode{exitAborted, nil}
+			}
 			o.cancelled = true
 			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{})
 		case <-broken:

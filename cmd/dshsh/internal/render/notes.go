@@ -39,8 +39,15 @@ func (r *Renderer) turnEnd(rec session.Record, out *lines) {
 		case "interrupted":
 			r.note(out, (*Renderer).yellow, "[interrupted: the program ended during this turn]")
 		case "error":
-			r.note(out, (*Renderer).red, "error: "+failureLine(d.Reason.Error))
+			text := failureLine(d.Reason.Error)
+			if r.blame != "" {
+				text = r.blame
+			}
+			r.note(out, (*Renderer).red, "error: "+text)
 		case "aborted":
+			if r.blame != "" { // a script that was told of it
+				r.note(out, (*Renderer).red, r.blame)
+			}
 			text := "[cancelled]"
 			switch why.Kind {
 			case "hook":
@@ -56,7 +63,7 @@ func (r *Renderer) turnEnd(rec session.Record, out *lines) {
 	if r.section != sectionNone {
 		out.add("")
 	}
-	r.inTurn, r.step = false, stepView{}
+	r.inTurn, r.step, r.blame = false, stepView{}, ""
 	r.section, r.last = sectionNone, ""
 	clear(r.calls)
 }

@@ -48,6 +48,7 @@ type Renderer struct {
 	last    string              // callId of the call line printed last, "" after anything else
 	queued  int                 // length of the next-turn inbox
 	steered int                 // length of the next-step inbox
+	blame   string              // see Blame
 }
 
 // section is the kind of a run of lines. Runs of prose are set off by an empty line.
@@ -75,6 +76,10 @@ func (r *Renderer) SetWidth(cells int) { r.opts.Width = cells }
 // SetReplay changes Options.Replay: off when the last record of the log has been shown
 // and what follows is live.
 func (r *Renderer) SetReplay(on bool) { r.opts.Replay = on }
+
+// Blame says what the turn's error is in full, with the script and the line that it comes
+// from: its record has the bare message. It is told when the turn ends.
+func (r *Renderer) Blame(line string) { r.blame = line }
 
 // Record returns what rec adds to the screen: whole lines, each ended by a newline, ready
 // for Editor.Print or standard output, or "" for a record that a person need not see. A

@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -77,6 +78,7 @@ func (e *SignalError) Error() string { return "ended by a signal: " + e.Signal.S
 func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 	h := l.shell.Host()
 	if err := h.Do(ctx, func() {
+		loop.AgentError.On(h.Host, l.blame)
 		loop.SessionEvent.On(h.Host, l.record)
 		loop.AgentStatus.On(h.Host, func(loop.StatusPayload) error { l.status(); return nil })
 		loop.InboxInserted.On(h.Host, func(loop.InboxPayload) error { l.status(); return nil })
@@ -207,6 +209,15 @@ func (l *Loop) record(p loop.RecordPayload) error {
 	}
 	if text := l.out.Record(p.Session.Records()[p.Event.Seq]); text != "" {
 		l.ed.Print(text)
+	}
+	return nil
+}
+
+// blame keeps which script and line a turn fails for. On the thread.
+func (l *Loop) blame(p loop.ErrorPayload) error {
+	var se *runtime.ScriptError
+	if p.Agent == l.Agent() && errors.As(p.Error, &se) {
+		l.out.Blame(se.Error())
 	}
 	return nil
 }
