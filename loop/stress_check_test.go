@@ -195,10 +195,8 @@ func (s *storm) checkLog(a loop.Agent) {
 
 type loggedCall struct {
 	plan
-	ok      bool // the arguments could be read
-	step    string
-	results int
-	block   string
+	ok   bool // the arguments could be read
+	step string
 }
 
 // logCheck is one walk over a log.

@@ -420,7 +420,8 @@ func TestAgentCtxIsOneObjectForEachOwner(t *testing.T) {
 	a, b := h.Agent("a"), h.Agent("b")
 	h.Run(func() {
 		in := h.Script("project/a.toy", runtimetest.JS, listeners(h))
-		if in.Ctx(a) != in.Ctx(a) || in.Ctx(nil) != in.Ctx(nil) || in.Ctx(a) == in.Ctx(b) || in.Ctx(a).Scope() != a || in.Ctx(a).Instance() != in {
+		forA, forAll := in.Ctx(a), in.Ctx(nil)
+		if forA != in.Ctx(a) || forAll != in.Ctx(nil) || in.Ctx(a) == in.Ctx(b) || in.Ctx(a).Scope() != a || in.Ctx(a).Instance() != in {
 			t.Error("ctx")
 		}
 		h.Discard(in)

@@ -33,6 +33,7 @@ func TestHookEndsWithItsContextsCauseOrItsOwnEnd(t *testing.T) {
 		t.Errorf("cause %v", got)
 	}
 	h.End()
+	//lint:ignore SA1012 that no context is allowed is what is tested
 	other := runtime.NewHook(nil, nil, 0)
 	other.End()
 	if other.Context().Err() == nil {

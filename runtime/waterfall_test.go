@@ -147,7 +147,7 @@ func TestNextTwiceIsAnError(t *testing.T) {
 	rewrite(t, func(h *runtimetest.Host) []runtimetest.Function {
 		return []runtimetest.Function{func(c *runtimetest.Call) (runtime.Value, error) {
 			v, err := c.Next()
-			return c.Await(v, err, func(c2 *runtimetest.Call, _ runtime.Value, err error) (runtime.Value, error) {
+			return c.Await(v, err, func(c2 *runtimetest.Call, _ runtime.Value, _ error) (runtime.Value, error) {
 				v, err := c.Next()
 				return c2.Await(v, err, func(_ *runtimetest.Call, v runtime.Value, err error) (runtime.Value, error) { return v, err })
 			})
