@@ -252,6 +252,22 @@ func (s *storm) start() {
 	every(30*time.Millisecond, s.maintain)
 	every(15*time.Millisecond, s.command)
 	every(10*time.Millisecond, s.probe)
+	every(60*time.Millisecond, s.lift)
+}
+
+// lift switches a script off by hand now and then, and on again.
+func (s *storm) lift() {
+	s.do(func() {
+		for _, in := range s.h.Current().Instances {
+			switch {
+			case in.Quarantined() != nil && s.dice(2) == 0:
+				s.h.Lift(in)
+				s.count("quarantines lifted", 1)
+			case in.Quarantined() == nil && s.dice(60) == 0:
+				s.h.Quarantine(in, errors.New("by hand: a model of the storm"))
+			}
+		}
+	})
 }
 
 func (s *storm) prompt() {

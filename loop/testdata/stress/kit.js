@@ -68,7 +68,7 @@ function meddle(agent) {
       case 6: { const o = other(); ctx.agents.get(o.id)?.followup(say(o, `from ${agent.id}`)); break; }
       case 7: { const m = agent.inbox.nextTurn[0]; if (m) agent.inbox.remove(m.id); break; }
       case 8: { const o = other(); ctx.spawn(() => whenIdle(o)); break; }
-      case 9: ctx.after(dice(4), () => { storm.live('timer'); meddle(other()); }); break;
+      case 9: ctx.after(dice(4), () => meddle(other())); break;
       case 10: mine('the log', JSON.stringify(agent.session.messages().slice(-2)), agent.id); break;
       case 11: agent.inbox.clear(); break;
     }

@@ -103,7 +103,7 @@ local function meddling(agent)
   elseif way == 6 then local o = other() ctx.agents.get(o.id):followup(say(o, 'from ' .. agent.id))
   elseif way == 7 then local m = agent.inbox.nextTurn[1] if m then agent.inbox:remove(m.id) end
   elseif way == 8 then local o = other() ctx.spawn(function() whenIdle(o) end)
-  elseif way == 9 then ctx.after(dice(4), function() storm.live('timer') meddle(other()) end)
+  elseif way == 9 then ctx.after(dice(4), function() meddle(other()) end)
   elseif way == 10 then mine('the log', json.encode(agent.session:events(agent.session.seq - 2)), agent.id)
   elseif way == 11 then agent.inbox:clear()
   end
