@@ -208,13 +208,6 @@ func (t *Thread) Exit(e *Entry, clear func()) (interrupted bool) {
 	return t.clock.end(e.Meter, e.outer, clear)
 }
 
-// Fired reports whether the meter has interrupted its VM.
-func (t *Thread) Fired(m *Meter) bool {
-	t.clock.mu.Lock()
-	defer t.clock.mu.Unlock()
-	return m.fired
-}
-
 // Cause is why the meter has interrupted its VM: ErrDeadline, ErrMemory, or nil if it has
 // not.
 func (t *Thread) Cause(m *Meter) error {

@@ -113,7 +113,7 @@ func (h *Host) DropScope(scope any) {
 		return
 	}
 	for in := range h.instances {
-		in.DropScope(scope)
+		in.dropScope(scope)
 	}
 	for e, ls := range h.golisteners {
 		keep := ls[:0:0]

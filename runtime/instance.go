@@ -231,11 +231,8 @@ func (r *Registration) Remove() {
 	r.Instance.regs = regs
 }
 
-// DropScope removes everything registered for one owner, when that owner ends.
-func (in *Instance) DropScope(scope any) {
-	if scope == nil {
-		return
-	}
+// dropScope removes everything registered for one owner.
+func (in *Instance) dropScope(scope any) {
 	delete(in.ctxs, scope)
 	keep := in.listeners[:0:0]
 	for _, l := range in.listeners {
@@ -272,7 +269,7 @@ func (in *Instance) spawn(what string, by *Hook, fn func(h *Hook) error) {
 }
 
 func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
-	if in.unwanted(by) {
+	if in.unwanted(by) || in.state >= stateClosing {
 		return
 	}
 	ctx, done := in.account(by)
@@ -291,19 +288,24 @@ func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
 // by has asked for.
 func (in *Instance) unwanted(by *Hook) bool { return in.bg.Err() != nil && by.over() }
 
-// account is how long what by has asked for may go on.
+// account is how long what by has asked for may go on: not beyond the script's disposal.
 func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
 	if by == nil {
 		return in.bg, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	look := func() {
-		if in.unwanted(by) {
+		if in.ctx.Err() != nil || in.unwanted(by) {
 			cancel(ErrUnloaded)
 		}
 	}
-	off1, off2 := context.AfterFunc(in.bg, look), context.AfterFunc(by.Context(), look)
-	return ctx, func() { off1(); off2(); cancel(nil) }
+	offs := [...]func() bool{context.AfterFunc(in.ctx, look), context.AfterFunc(in.bg, look), context.AfterFunc(by.Context(), look)}
+	return ctx, func() {
+		for _, off := range offs {
+			off()
+		}
+		cancel(nil)
+	}
 }
 
 // spawn runs fn on a chain of its own, in the order of the calls. Between two of them
