@@ -191,10 +191,3 @@ func TestNearest(t *testing.T) {
 		t.Error(n)
 	}
 }
-
-func TestClassLookupKnowsSnakeCase(t *testing.T) {
-	c := &runtime.Class{Members: []*runtime.Member{{Name: "whenIdle"}, {Name: "when_done"}, {Name: "whenDone"}}}
-	if c.Lookup("when_idle") != c.Members[0] || c.Lookup("whenIdle") != c.Members[0] || c.Lookup("when_done") != c.Members[1] || c.Lookup("nothing") != nil {
-		t.Error("Lookup")
-	}
-}

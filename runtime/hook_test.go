@@ -41,6 +41,42 @@ func TestHookEndsWithItsContextsCauseOrItsOwnEnd(t *testing.T) {
 	}
 }
 
+func TestHookCauseIsItsContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancelled := errors.New("cancelled")
+		for name, c := range map[string]struct {
+			body func(h *runtime.Hook, cancel context.CancelCauseFunc)
+			want error
+		}{
+			"none":      {func(*runtime.Hook, context.CancelCauseFunc) {}, nil},
+			"cancelled": {func(_ *runtime.Hook, cancel context.CancelCauseFunc) { cancel(cancelled) }, cancelled},
+			"over time": {func(*runtime.Hook, context.CancelCauseFunc) { time.Sleep(time.Minute) }, runtime.ErrDeadline},
+			"paused":    {func(h *runtime.Hook, _ context.CancelCauseFunc) { h.Pause(); time.Sleep(time.Minute) }, nil},
+		} {
+			for _, asked := range []bool{false, true} { // for its context, before
+				ctx, cancel := context.WithCancelCause(context.Background())
+				h := runtime.NewHook(ctx, nil, time.Second)
+				if asked {
+					h.Context()
+				}
+				c.body(h, cancel)
+				synctest.Wait()
+				if got := h.Cause(); !errors.Is(got, c.want) || got != context.Cause(h.Context()) {
+					t.Errorf("%s, asked %v: %v, of the context %v, want %v", name, asked, got, context.Cause(h.Context()), c.want)
+				}
+				h.End()
+				if h.Cause() == nil {
+					t.Errorf("%s, asked %v: ended without a cause", name, asked)
+				}
+				cancel(nil)
+			}
+		}
+		if (*runtime.Hook)(nil).Cause() != nil {
+			t.Error("nobody was given up")
+		}
+	})
+}
+
 func TestHookWallClock(t *testing.T) {
 	const limit = 30 * time.Second
 	over := func(h *runtime.Hook) bool { return h.Context().Err() != nil }
