@@ -294,12 +294,13 @@ func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
 		return in.bg, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
+	waiting := by.Context() // made here: what looks at it does so off the thread
 	look := func() {
-		if in.ctx.Err() != nil || in.unwanted(by) {
+		if in.ctx.Err() != nil || in.bg.Err() != nil && waiting.Err() != nil {
 			cancel(ErrUnloaded)
 		}
 	}
-	offs := [...]func() bool{context.AfterFunc(in.ctx, look), context.AfterFunc(in.bg, look), context.AfterFunc(by.Context(), look)}
+	offs := [...]func() bool{context.AfterFunc(in.ctx, look), context.AfterFunc(in.bg, look), context.AfterFunc(waiting, look)}
 	return ctx, func() {
 		for _, off := range offs {
 			off()
