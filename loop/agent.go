@@ -129,6 +129,7 @@ type activity struct {
 	since       uint64 // arrivals when it began
 	maintenance bool
 	decided     bool // the outcome is decided: waking input now belongs to what follows
+	cancelling  bool // a cancel clears the inbox, and will abort when it has: the same
 
 	turn     int   // 0 until turn/start
 	failed   error // the turn failed while it was opened
@@ -247,7 +248,7 @@ func (a *agent) send(m model.Message, target string, wakeup bool) error {
 		return fmt.Errorf("agent %s: %w", a.id, ErrDisposed)
 	}
 	act := a.act
-	aborted := act != nil && act.aborted()
+	aborted := act != nil && (act.aborted() || act.cancelling)
 	if wakeup && target == NextStep && aborted {
 		target = NextTurn
 	}
@@ -368,8 +369,11 @@ func (a *agent) cancel(cause *Cause, keep bool) {
 	}
 	a.h.later(a.id, func() {
 		act := a.act
+		if act != nil {
+			act.cancelling = true
+		}
 		if !keep {
-			a.clearReporting(all)
+			a.clearReporting(a.arrivals.Load()) // not what its listeners send meanwhile
 		}
 		act.abort(cause)
 	})

@@ -122,7 +122,7 @@ func (b *Inbox) swap(id string, ms ...model.Message) (bool, error) {
 
 // Clear removes everything, next-step first.
 func (b *Inbox) Clear() (err error) {
-	b.a.h.later(b.a.id, func() { err = b.a.clear(all) })
+	b.a.h.later(b.a.id, func() { err = b.a.clear(b.a.arrivals.Load()) })
 	return err
 }
 
@@ -203,9 +203,6 @@ func (a *agent) splice(target string, start, count int, ms []model.Message, outc
 	})
 	return err
 }
-
-// all is every arrival.
-const all = ^uint64(0)
 
 // news is a live event of the inbox that is still to be told.
 type news struct {

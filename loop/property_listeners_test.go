@@ -18,6 +18,7 @@ func (c *conversation) watch() {
 			c.fail("told %s after %s", p.Status, c.status)
 		}
 		c.status = p.Status
+		c.aborted = c.aborted && p.Status != loop.StatusIdle
 		return nil
 	})
 	loop.InboxInserted.On(h, func(p loop.InboxPayload) error {
@@ -36,6 +37,7 @@ func (c *conversation) watch() {
 	}
 	loop.InboxClaimed.On(h, gone)
 	loop.InboxDiscarded.On(h, gone)
+	loop.TurnStarted.On(h, func(loop.TurnPayload) error { c.aborted = false; return nil })
 	loop.TurnStarting.On(h, func(p loop.TurnPayload) error { c.starting[p.Turn]++; return nil })
 	loop.TurnAborting.On(h, func(p loop.AbortPayload) error { c.aborting[p.Turn]++; return nil })
 	loop.TurnEnded.On(h, func(p loop.TurnEndPayload) error { c.ended[p.Turn]++; return nil })

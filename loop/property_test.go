@@ -122,6 +122,10 @@ type conversation struct {
 	wrong string            // the first thing that must not be
 	trail []string
 
+	aborted bool   // a cancel has hit the running turn, which has not ended yet
+	owed    []wake // what was sent behind it
+	vetoes  int    // so far
+
 	pending  map[string]bool // ids, by the live events
 	status   string
 	starting map[int]int // turn -> agent/turn-starting
@@ -211,6 +215,7 @@ func (c *conversation) expect(err error) {
 func (c *conversation) refuse(session.Record) error {
 	if c.veto > 0 {
 		if c.veto--; c.veto == 0 {
+			c.vetoes++
 			return errVeto
 		}
 	}
@@ -249,16 +254,18 @@ func (c *conversation) perform(d deed) error {
 	var err error
 	switch d.Kind {
 	case "followup":
-		err = c.a.Followup(c.message())
+		err = c.wake(c.a.Followup)
 	case "steer":
-		err = c.a.Steer(c.message())
+		err = c.wake(c.a.Steer)
 	case "inject":
 		err = c.a.Inject(c.message())
 	case "park":
 		err = c.a.Send(c.message(), target, false)
 	case "cancel":
+		c.cancelled()
 		c.a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: d.Keep})
 	case "cancel elsewhere":
+		c.cancelled()
 		c.cancelElsewhere(d.Keep)
 	case "append":
 		err = b.Append(target, c.message())
@@ -298,6 +305,42 @@ func (c *conversation) perform(d deed) error {
 	}
 	c.expect(err)
 	return nil
+}
+
+// wake is a message that must not stay behind: it was to wake the agent while an aborted
+// turn was still ending.
+type wake struct {
+	id     string
+	at     int // records before it
+	vetoes int
+}
+
+func (c *conversation) cancelled() {
+	c.aborted = c.a.Status() == loop.StatusRunning
+	c.owed = nil // dropped, or parked
+}
+
+// wake sends what is to wake the agent. What that means is decided before anybody hears
+// of the message (B019).
+func (c *conversation) wake(send func(model.Message) error) error {
+	m, behind := c.message(), c.aborted
+	err := send(m)
+	if err == nil && behind {
+		c.owed = append(c.owed, wake{m.ID, len(c.records()), c.vetoes})
+	}
+	return err
+}
+
+// checkWakes: what was sent behind an abort has begun a turn, unless it is gone or the
+// log took no turn/start.
+func (c *conversation) checkWakes(recs []session.Record) {
+	for _, w := range c.owed {
+		begun := slices.ContainsFunc(recs[w.at:], func(r session.Record) bool { return r.Type == loop.RecTurnStart })
+		if !begun && c.pending[w.id] && c.vetoes == w.vetoes {
+			c.fail("%s was sent behind an abort and never woke the agent", w.id)
+		}
+	}
+	c.owed, c.aborted = nil, false
 }
 
 // cancelElsewhere cancels from another goroutine and does not wait for the thread.
@@ -381,6 +424,7 @@ func (c *conversation) endHanging() {
 				}
 			}
 			if strings.HasSuffix(b.String(), partial) {
+				c.cancelled()
 				c.a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
 			}
 		})
@@ -423,6 +467,7 @@ func (c *conversation) check() {
 	if !reflect.DeepEqual(c.a.Session().Messages(), loop.DeriveMessages(recs)) {
 		c.fail("the history is not what the log says")
 	}
+	c.checkWakes(recs)
 	c.checkTurns(recs)
 	c.checkRequests(recs)
 }
