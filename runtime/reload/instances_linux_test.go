@@ -12,10 +12,10 @@ import (
 
 // R039 as it happens: the test runs itself in a user namespace that may have no inotify
 // instance at all, so that nobody else's are used up.
-func TestOutOfInstances(t *testing.T) {
+func TestR039_OutOfInstances(t *testing.T) {
 	const child = "RELOAD_TEST_WITHOUT_INOTIFY"
 	if os.Getenv(child) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestOutOfInstances$", "-test.v")
+		cmd := exec.Command(os.Args[0], "-test.run=^TestR039_OutOfInstances$", "-test.v")
 		cmd.Env = append(os.Environ(), child+"=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
@@ -25,7 +25,7 @@ func TestOutOfInstances(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) || strings.Contains(string(out), "--- SKIP") {
-			t.Skipf("no user namespaces here (%v): TestPollsWhereWatchingFails stands in for it", err)
+			t.Skipf("no user namespaces here (%v): TestR039_PollsWhereWatchingFails stands in for it", err)
 		}
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

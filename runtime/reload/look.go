@@ -130,18 +130,19 @@ func (m *Manager) scanFolder(v *view, folder Folder) {
 			_, points, _ := trace(path, 1)
 			v.points = append(v.points, points...)
 		}
-		fi, err := os.Stat(path)
-		if err != nil && isMissing(err) || err == nil && !fi.Mode().IsRegular() {
-			continue // dangling, a folder, a pipe: not a script, and nothing to report
+		// A link that dangles, a pipe or a device is a script that cannot be read: a guard
+		// that is named here must not be passed over. A folder holds modules.
+		if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+			continue
 		}
 		v.add(&found{id: identity(folder.Layer, name), file: name, layer: folder.Layer, path: filepath.Join(folder.Dir, name), root: real, text: v.read(path)})
 	}
 }
 
 func (m *Manager) scanFile(v *view, path string) {
-	_, points, err := trace(path, 1)
+	_, points, _ := trace(path, 1)
 	v.way(runtime.LayerCommandLine, points)
-	if err != nil && isMissing(err) {
+	if _, err := os.Lstat(path); err != nil && isMissing(err) {
 		return
 	}
 	root, points, err := trace(filepath.Dir(path), 1)
@@ -251,7 +252,7 @@ func (m *Manager) doubtful(s *script, f *found, v *view) (sign string, paths []s
 		}
 		return sign, append(paths, v.ways[s.layer]...)
 	}
-	if f.text.blank() {
+	if f.text.blank() || f.text.missing() {
 		doubt(filepath.Join(f.root, s.file), f.text)
 	}
 	if s.last == nil {

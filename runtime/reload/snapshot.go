@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -35,20 +36,48 @@ func newFile(code []byte, err error) *file {
 	return &file{code: code, hash: hex.EncodeToString(sum[:])}
 }
 
-// readFile reads a regular file, and nothing that could block.
+// readFile reads a regular file, and nothing that could block: what is none is not
+// opened, and what turns into a pipe meanwhile is opened without waiting for its writer.
 func readFile(path string) *file {
 	fi, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return newFile(nil, err)
-	case fi.IsDir():
-		return newFile(nil, fmt.Errorf("%s is a folder, not a file", path))
-	case !fi.Mode().IsRegular():
-		return newFile(nil, fmt.Errorf("%s is not a regular file", path))
-	case fi.Size() > maxFile:
-		return newFile(nil, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20))
+	if err == nil {
+		err = readable(path, fi)
 	}
-	return newFile(os.ReadFile(path))
+	if err != nil {
+		return newFile(nil, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return newFile(nil, err)
+	}
+	defer f.Close()
+	if fi, err = f.Stat(); err == nil {
+		err = readable(path, fi)
+	}
+	if err != nil {
+		return newFile(nil, err)
+	}
+	code, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(code) > maxFile {
+		err = tooLarge(path)
+	}
+	return newFile(code, err)
+}
+
+func readable(path string, fi os.FileInfo) error {
+	switch {
+	case fi.IsDir():
+		return fmt.Errorf("%s is a folder, not a file", path)
+	case !fi.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", path)
+	case fi.Size() > maxFile:
+		return tooLarge(path)
+	}
+	return nil
+}
+
+func tooLarge(path string) error {
+	return fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
 }
 
 // linkMark ends the name under which a snapshot keeps where a link leads, instead of a

