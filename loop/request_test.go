@@ -259,6 +259,35 @@ func TestB104_AnUnknownRouteThatAListenerServes(t *testing.T) {
 	}
 }
 
+// The way to a model is chosen by agent/request, so this is where choosing can fail.
+func TestB105_ModelResolutionFailure(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		resolve    func(loop.StepPayload, cfgNext) (model.Config, error)
+	}{
+		{"coded", "NO_QUOTA", func(loop.StepPayload, cfgNext) (model.Config, error) {
+			return model.Config{}, &model.Failure{Message: "none left", Code: "NO_QUOTA"}
+		}},
+		{"plain", "UNKNOWN", func(loop.StepPayload, cfgNext) (model.Config, error) { return model.Config{}, errors.New("no route") }},
+		{"none", "UNKNOWN", func(loop.StepPayload, cfgNext) (model.Config, error) { return model.Config{}, nil }},
+	} {
+		p := always("ok")
+		w := newWorld(t, p).create()
+		w.onRequest(c.resolve)
+		offered := 0
+		w.do(func() {
+			loop.RequestError.On(w.h.Host, func(e loop.RequestErrorPayload, next func(loop.RequestErrorPayload) (loop.Recovery, error)) (loop.Recovery, error) {
+				offered++
+				return next(e)
+			})
+		})
+		w.prompt("hi")
+		if got := w.turns(); !strings.Contains(got, c.want) || w.logged(loop.RecRequestHeader) != 0 || len(p.Requests()) != 0 || offered != 0 {
+			t.Errorf("%s: %s; %d headers, %d requests, offered %d times", c.name, got, w.logged(loop.RecRequestHeader), len(p.Requests()), offered)
+		}
+	}
+}
+
 func TestB106_SystemPromptRendering(t *testing.T) {
 	sections := func(s ...loop.PromptSection) func(*loop.Config) {
 		return func(c *loop.Config) { c.Sections = s }
