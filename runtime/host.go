@@ -22,6 +22,7 @@ type Host struct {
 	observer  Observer
 	onPanic   func(*PanicError) // the embedder's
 	now       func() time.Time
+	random    func() float64 // nil = each script has a source of its own
 
 	golisteners map[*Event][]*Listener
 	current     *Generation
@@ -39,8 +40,9 @@ type HostConfig struct {
 	Engines  []Engine
 	Members  []*Member // further members of ctx, such as tool or agents
 	Limits   Limits
-	Observer Observer // told of failures and decisions; nil = nobody
-	Now      func() time.Time
+	Observer Observer         // told of failures and decisions; nil = nobody
+	Now      func() time.Time // the scripts' clock; nil = time.Now
+	Random   func() float64   // in [0, 1), what scripts draw from, called on the thread; nil = see Instance.Random
 	Thread   ThreadOptions
 }
 
@@ -73,7 +75,7 @@ type Failure struct {
 // NewHost returns a host without scripts.
 func NewHost(c HostConfig) *Host {
 	h := &Host{
-		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, now: c.Now,
+		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, now: c.Now, random: c.Random,
 		golisteners: map[*Event][]*Listener{}, generations: map[*Generation]struct{}{}, instances: map[*Instance]struct{}{}, waits: waits{},
 	}
 	if h.now == nil {

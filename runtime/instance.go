@@ -36,7 +36,8 @@ type Instance struct {
 	host    *Host
 	program Program
 	vm      VM
-	epoch   int // counts rebuilds
+	epoch   int            // counts rebuilds
+	random  func() float64 // nil until it is first asked
 
 	state instanceState
 	offers

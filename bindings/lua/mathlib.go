@@ -1,17 +1,14 @@
 package lua
 
 import (
-	"hash/fnv"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
-)
 
-// randomSource is the script's own source of random numbers, made when it is first used.
-type randomSource struct{ *rand.Rand }
+	"dshsh/runtime"
+)
 
 func (vm *machine) openMath() {
 	glua.OpenMath(vm.base)
@@ -20,27 +17,21 @@ func (vm *machine) openMath() {
 	t.RawSetString("huge", glua.LNumber(math.Inf(1)))
 	t.RawSetString("random", vm.base.NewFunction(vm.mathRandom))
 	t.RawSetString("randomseed", vm.base.NewFunction(func(L *glua.LState) int {
-		vm.seed(math.Float64bits(float64(L.CheckNumber(1))))
+		vm.random = runtime.NewRandom(vm.in.ID, math.Float64bits(float64(L.CheckNumber(1))))
 		return 0
 	}))
 }
 
-func (vm *machine) seed(n uint64) {
-	h := fnv.New64a()
-	h.Write([]byte(vm.in.ID))
-	vm.random = &randomSource{rand.New(rand.NewPCG(n, h.Sum64()))}
-}
-
-// mathRandom follows from the host's clock at the making of the VM and the script's name,
-// so that with a clock that is replayed it gives the same numbers again.
+// mathRandom draws from the host's source, or from the one that math.randomseed has made.
 func (vm *machine) mathRandom(L *glua.LState) int {
-	if vm.random == nil {
-		vm.seed(uint64(vm.started.UnixNano()))
+	draw := vm.in.Random
+	if vm.random != nil {
+		draw = vm.random
 	}
 	from, to := 1, 0
 	switch L.GetTop() {
 	case 0:
-		L.Push(glua.LNumber(vm.random.Float64()))
+		L.Push(glua.LNumber(draw()))
 		return 1
 	case 1:
 		to = vm.must(L, 1)
@@ -50,7 +41,7 @@ func (vm *machine) mathRandom(L *glua.LState) int {
 	if from > to {
 		L.ArgError(L.GetTop(), "interval is empty")
 	}
-	L.Push(glua.LNumber(from + int(vm.random.Int64N(int64(to-from)+1))))
+	L.Push(glua.LNumber(float64(from) + math.Floor(draw()*(float64(to-from)+1))))
 	return 1
 }
 

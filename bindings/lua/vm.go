@@ -37,7 +37,7 @@ type machine struct {
 	modules map[string]*module // required files, by their real path
 	asking  []*module          // being required, outermost first
 	regexps map[string]*regexpEntry
-	random  *randomSource
+	random  func() float64 // what math.randomseed has made; nil = the host's
 	started time.Time
 	trace   *errorTrace
 }
