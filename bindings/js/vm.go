@@ -3,8 +3,6 @@ package js
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -78,20 +76,12 @@ func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
 	v.rt.SetAsyncContextTracker((*tracker)(v))
 	v.rt.SetPromiseRejectionTracker(v.rejection)
 	v.rt.SetTimeSource(in.Host().Now)
-	v.rt.SetRandSource(randomOf(in))
+	v.rt.SetRandSource(in.Random)
 	v.rt.SetParserOptions(parser.WithDisableSourceMaps)
 	if err := v.protect(func() error { v.globals(); v.installGuards(p.guards); return nil }); err != nil {
 		return nil, fmt.Errorf("%s: preparing the virtual machine: %w", in.ID, err)
 	}
 	return v, nil
-}
-
-// randomOf is a source of random numbers that depends on the script and the host's clock
-// only: under a clock that stands, a run repeats itself.
-func randomOf(in *runtime.Instance) goja.RandSource {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(in.ID))
-	return rand.New(rand.NewPCG(h.Sum64(), uint64(in.Host().Now().UnixNano()))).Float64
 }
 
 // Load implements runtime.VM.
