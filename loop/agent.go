@@ -99,7 +99,9 @@ type agent struct {
 	lastStep     int // of lastTurn
 	history      history
 	header       headerState
-	started      chan struct{} // closed when agent/session-start is over
+	states       states               // what scripts keep in the session
+	bags         map[string]*stateBag // by script: agent.state
+	started      chan struct{}        // closed when agent/session-start is over
 	greeted      map[*runtime.Instance]bool
 	tools        map[string]*nativeTool
 	restrictions []*restriction
@@ -456,6 +458,8 @@ func (a *agent) fold(rec session.Record) {
 		}
 	case RecRequestHeader, RecRequestContext:
 		a.header.fold(rec)
+	case RecScriptState:
+		a.states.fold(rec)
 	}
 	if rec.SurfaceOp != nil {
 		a.history.fold(rec)

@@ -116,8 +116,9 @@ type Host struct {
 }
 
 type deferredOp struct {
-	what string
-	fn   func()
+	what    string
+	fn      func()
+	refused func() // told where the cap keeps fn from running; nil = nobody
 }
 
 // New returns a host with no agents.
@@ -283,9 +284,12 @@ func (h *Host) op(fn func()) {
 }
 
 // later puts an operation off until the outermost one has finished, or runs it.
-func (h *Host) later(what string, fn func()) {
+func (h *Host) later(what string, fn func()) { h.laterUnless(what, fn, nil) }
+
+// laterUnless is later, with refused called where the cap keeps fn from running.
+func (h *Host) laterUnless(what string, fn, refused func()) {
 	if h.publishing > 0 {
-		h.deferred = append(h.deferred, deferredOp{what, fn})
+		h.deferred = append(h.deferred, deferredOp{what, fn, refused})
 		return
 	}
 	h.op(fn)
@@ -296,6 +300,9 @@ func (h *Host) refuseDeferred(d deferredOp) {
 		h.dropped = map[string]int{}
 	}
 	h.dropped[d.what]++
+	if d.refused != nil {
+		d.refused()
+	}
 }
 
 func (h *Host) reportDropped() {

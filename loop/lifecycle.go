@@ -181,7 +181,7 @@ func (h *Host) reserve(id string) (release func(), err error) {
 
 func (h *Host) newAgent(log *session.Log, o Options) *agent {
 	a := &agent{h: h, id: log.ID(), opts: o, log: log, status: StatusIdle,
-		started: make(chan struct{}), greeted: map[*runtime.Instance]bool{}, tools: map[string]*nativeTool{}}
+		started: make(chan struct{}), greeted: map[*runtime.Instance]bool{}, tools: map[string]*nativeTool{}, states: states{}, bags: map[string]*stateBag{}}
 	a.creating = true
 	a.life, a.kill = context.WithCancelCause(context.Background())
 	a.session = &Session{log: log, a: a}

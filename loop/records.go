@@ -24,6 +24,7 @@ const (
 	RecToolRewritten   = "tool/rewritten"
 	RecApprovalAsked   = "approval/asked"
 	RecApprovalDecided = "approval/decided"
+	RecScriptState     = "script/state"
 	RecHookDecision    = "hook/decision"      // ignorable
 	RecHookError       = "hook/error"         // ignorable
 	RecQuarantined     = "script/quarantined" // ignorable

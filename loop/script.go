@@ -84,6 +84,9 @@ func init() {
 				}
 				return nil, a.Dispose()
 			}},
+		{Name: "state", Doc: "What this script keeps in the agent's session, as JSON: assign or delete a key. It survives reload and resume; after a fork or a rewind it is what it was at that point.",
+			Signature: "Record<string, any>",
+			GetFor:    func(o runtime.Object, in *runtime.Instance) (runtime.Value, error) { return o.(*agent).stateOf(in) }},
 		{Name: "ctx", Doc: "ctx, restricted to this agent: what is registered hears only it and goes with it.", Signature: "Ctx",
 			GetFor: func(o runtime.Object, in *runtime.Instance) (runtime.Value, error) {
 				if o.(*agent).gone {

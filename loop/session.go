@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"encoding/json"
 	"errors"
 
 	"dshsh/loop/model"
@@ -40,6 +41,9 @@ func (s *Session) Flush() error {
 	}
 	return errors.Join(err, serr)
 }
+
+// State is what scripts keep in the session, as JSON by script and key: a copy.
+func (s *Session) State() map[string]map[string]json.RawMessage { return s.a.states.copy() }
 
 // LastHeader is what the last request was made of; nil before the first.
 func (s *Session) LastHeader() *Header { return s.a.header.last }

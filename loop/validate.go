@@ -180,7 +180,7 @@ var relational = map[string]bool{
 var free = map[string]bool{
 	RecInboxSpliced: true, RecEndSeed: true, RecToolRewritten: true, RecApprovalAsked: true, RecApprovalDecided: true,
 	RecHookDecision: true, RecHookError: true, RecQuarantined: true, RecGeneration: true,
-	"llm/retry": true, "llm/retry-started": true, "script/state": true, "tool/code-dispatch-start": true, "tool/code-dispatch": true,
+	"llm/retry": true, "llm/retry-started": true, RecScriptState: true, "tool/code-dispatch-start": true, "tool/code-dispatch": true,
 	"session/title": true, "compaction/start": true, "compaction/summary": true, "compaction/end": true, "compaction/prune": true,
 }
 
@@ -188,6 +188,8 @@ func (v *Validator) checkOther(rec session.Record) error {
 	switch rec.Type {
 	case RecUserMessage, RecRequestHeader, RecRequestContext, "todo/write":
 		return nil // only after a hole do they come here
+	case RecScriptState:
+		return checkState(rec)
 	}
 	if free[rec.Type] || rec.Ignorable {
 		return nil

@@ -316,8 +316,11 @@ func TestB202_RelationsBetweenRecords(t *testing.T) {
 		{"", "todo/write", `{"todos":[]}`, "outside a turn"},
 		{"turn/start", "todo/write", `{"todos":[]}`, ""},
 		{"", "agent/inbox/spliced", `{"target":"next-turn","start":0,"inserted":[]}`, ""},
-		{"turn/start", "script/state", `{}`, ""},
-		{"", "script/state", `{}`, ""},
+		{"turn/start", "script/state", `{"script":"a/b.js","patch":{"n":1,"m":null}}`, ""},
+		{"", "script/state", `{"script":"a/b.js","patch":{}}`, ""},
+		{"", "script/state", `{"patch":{}}`, "does not say whose"},
+		{"", "script/state", `{"script":"a/b.js"}`, "without a patch"},
+		{"", "script/state", `{"script":"a/b.js","patch":[1]}`, "cannot unmarshal"},
 		{"", "turn/start", `[]`, "cannot unmarshal"},
 		{"turn/start", "step/start", `"x"`, "cannot unmarshal"},
 	} {

@@ -359,6 +359,8 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 	old := h.Thread.SetHook(nil)
 	defer h.Thread.SetHook(old)
 	var view Value
+	outer := h.emitting
+	defer func() { h.emitting = outer }()
 	var first error
 	for _, l := range ls {
 		if !hears(l, t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
@@ -366,6 +368,7 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 		}
 		var err error
 		if l.Instance == nil {
+		h.emitting = l
 			err = guard(func() error { return l.gofn.(func(P) error)(p) })
 		} else {
 			if view == nil {

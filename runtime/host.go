@@ -31,7 +31,8 @@ type Host struct {
 	count       int                      // generations made
 	version     int                      // counts changes of any listener list
 	waits       waits
-	spawned     []func() // waiting to begin, in order
+	spawned     []func()  // waiting to begin, in order
+	emitting    *Listener // of an emit event, that is being called
 }
 
 // HostConfig configures NewHost. Events is required.
@@ -105,6 +106,10 @@ func (h *Host) Catalogue() *Catalogue { return h.catalogue }
 
 // CtxClass describes ctx, for typings. Immutable; any goroutine.
 func (h *Host) CtxClass() *Class { return h.ctxClass }
+
+// Emitting is the listener of an emit event that is being called, the innermost, or nil.
+// What a script does after it has waited is not part of the call.
+func (h *Host) Emitting() *Listener { return h.emitting }
 
 // Limits are the limits in force. Immutable; any goroutine.
 func (h *Host) Limits() Limits { return h.limits }

@@ -104,6 +104,9 @@ func (in *Instance) VM() VM { return in.vm }
 func (in *Instance) Epoch() int { return in.epoch }
 
 // Context ends when the instance is disposed; its cause is ErrUnloaded.
+// Loading says that the script's top level runs, in which it registers and reads.
+func (in *Instance) Loading() bool { return in.state == stateLoading }
+
 func (in *Instance) Context() context.Context { return in.ctx }
 
 // Quarantined is why the script's listeners fail instead of running, or nil.
