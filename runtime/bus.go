@@ -24,8 +24,7 @@ type Listener struct {
 	shape   *FilterShape
 	filter  *filter // compiled from shape
 
-	tally tally
-	skip  bool // an emit listener that failed too often
+	tally *tally // outlives the VM: a rebuild gives it to the listener's successor
 }
 
 // tally counts a listener's failures in a row. Calls overlap, and an emit listener may
@@ -35,6 +34,8 @@ type tally struct {
 	calls       int // begun
 	first, last int
 	fails       int // in the row; less than its length where a call told nothing
+
+	skip bool // an emit listener that failed too often
 }
 
 func (c *tally) begin() int { c.calls++; return c.calls }
@@ -62,7 +63,7 @@ func (c *tally) neither(n int) {
 	}
 }
 
-func (c *tally) reset() { c.first, c.last, c.fails = c.calls+1, c.calls, 0 }
+func (c *tally) reset() { c.first, c.last, c.fails, c.skip = c.calls+1, c.calls, 0, false }
 
 // maxFails in a row quarantine a script whose listener decides or is awaited, and
 // silence an emit listener (DESIGN section 3, error path 7).
@@ -102,7 +103,7 @@ func hears[P any](l *Listener, t *Target, p P) bool {
 }
 
 func (l *Listener) meant(t *Target) bool {
-	return !l.skip && l != t.Except && (l.Scope == nil || l.Scope == t.Scope) && (t.Only == nil || l.Instance == t.Only)
+	return !l.tally.skip && l != t.Except && (l.Scope == nil || l.Scope == t.Scope) && (t.Only == nil || l.Instance == t.Only)
 }
 
 func (f *filter) match(t *Target, p any) bool {
@@ -173,7 +174,7 @@ func Prepended() ListenOption { return func(l *Listener) { l.prepend = true } }
 func Once() ListenOption { return func(l *Listener) { l.once = true } }
 
 func (h *Host) addGo(e *Event, fn any, opts []ListenOption) (off func()) {
-	l := &Listener{Event: e, gofn: fn}
+	l := &Listener{Event: e, gofn: fn, tally: &tally{}}
 	for _, o := range opts {
 		o(l)
 	}
@@ -213,14 +214,14 @@ func (h *Host) failed(t *Target, l *Listener, n int, err error, awaited bool) {
 		return
 	}
 	fails := l.tally.failed(n)
-	if fails < maxFails || l.skip {
+	if fails < maxFails || l.tally.skip {
 		return
 	}
 	if awaited {
 		h.quarantine(l.Instance, fmt.Errorf("%s failed %d times in a row, the last time with: %w", l.Event.Name, fails, err))
 		return
 	}
-	l.skip = true
+	l.tally.skip = true
 	h.report(Failure{Target: *t, Event: l.Event, Listener: l, Instance: l.Instance,
 		Err: inEvent(fmt.Errorf("failed %d times in a row and is skipped from now on; `/scripts on %s` wakes it", fails, l.Instance.File), l)})
 }
@@ -358,17 +359,17 @@ func (e Emit[P]) fire(h *Host, t *Target, ls []*Listener, p P, contain bool) err
 	defer g.Release()
 	old := h.Thread.SetHook(nil)
 	defer h.Thread.SetHook(old)
-	var view Value
 	outer := h.emitting
 	defer func() { h.emitting = outer }()
+	var view Value
 	var first error
 	for _, l := range ls {
 		if !hears(l, t, p) || l.Instance != nil && l.Instance.quarantine != nil || !l.spend(h) {
 			continue
 		}
 		var err error
-		if l.Instance == nil {
 		h.emitting = l
+		if l.Instance == nil {
 			err = guard(func() error { return l.gofn.(func(P) error)(p) })
 		} else {
 			if view == nil {

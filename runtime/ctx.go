@@ -57,6 +57,7 @@ func newCtxClass(more []*Member) *Class {
 		{Name: "after", Load: true, Doc: "Runs fn once, ms milliseconds from now. Returns a function that cancels it.",
 			Signature: "(ms: number, fn: () => void): () => void", Fn: ctxAfter},
 		{Name: "spawn", Load: true, Doc: "Runs fn on its own: it may wait even where the caller may not.", Signature: "(fn: () => void): void", Fn: ctxSpawn},
+		needMember,
 	}, more...)}
 }
 
@@ -85,6 +86,7 @@ func ctxOn(c *Call) (Value, error) {
 			return nil, err
 		}
 	}
+	l.tally = x.in.newTally(l.Scope, e)
 	x.in.listeners = append(slices.Clip(x.in.listeners), l)
 	if x.in.state == stateLoading {
 		x.in.topListeners = append(x.in.topListeners, l)

@@ -24,6 +24,8 @@ type Host struct {
 	now       func() time.Time
 	random    func() float64 // nil = each script has a source of its own
 
+	grants      Grants   // nil: nothing is granted
+	modules     []Module // what require finds outside of a script's folder
 	golisteners map[*Event][]*Listener
 	current     *Generation
 	generations map[*Generation]struct{} // alive
@@ -40,6 +42,8 @@ type HostConfig struct {
 	Events   *Catalogue
 	Engines  []Engine
 	Members  []*Member // further members of ctx, such as tool or agents
+	Modules  []Module  // what scripts can require
+	Grants   Grants    // what the user has granted them; nil = nothing
 	Limits   Limits
 	Observer Observer         // told of failures and decisions; nil = nobody
 	Now      func() time.Time // the scripts' clock; nil = time.Now
@@ -77,6 +81,7 @@ type Failure struct {
 func NewHost(c HostConfig) *Host {
 	h := &Host{
 		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, now: c.Now, random: c.Random,
+		grants: c.Grants, modules: c.Modules,
 		golisteners: map[*Event][]*Listener{}, generations: map[*Generation]struct{}{}, instances: map[*Instance]struct{}{}, waits: waits{},
 	}
 	if h.now == nil {
@@ -223,8 +228,8 @@ func (h *Host) Lift(in *Instance) {
 	}
 	for _, l := range in.listeners {
 		l.tally.reset()
-		l.skip = false
 	}
+	in.carried = nil
 	if lifted && in.quarantine == nil {
 		h.tell(func(o Observer) {
 			if l, ok := o.(LiftObserver); ok {

@@ -47,6 +47,7 @@ type Instance struct {
 	ctxs       map[any]*Ctx // by scope
 	dead       error        // why the VM is beyond use and could not be rebuilt
 	rebuilding bool
+	carried    map[tallyKey][]*tally // of listeners that the last rebuild waits for
 
 	ctx      context.Context // ends at disposal
 	cancel   context.CancelCauseFunc
@@ -62,6 +63,7 @@ type Instance struct {
 type offers struct {
 	listeners []*Listener
 	regs      []*Registration
+	needs     []Need   // declared with ctx.need
 	waiting   []func() // timers and spawns asked for while loading, begun at activation
 
 	// What the top level registered, in order, also when it is gone since: what a rebuild
@@ -103,10 +105,10 @@ func (in *Instance) VM() VM { return in.vm }
 // Epoch counts rebuilds: what was made for an older epoch must not touch the VM.
 func (in *Instance) Epoch() int { return in.epoch }
 
-// Context ends when the instance is disposed; its cause is ErrUnloaded.
 // Loading says that the script's top level runs, in which it registers and reads.
 func (in *Instance) Loading() bool { return in.state == stateLoading }
 
+// Context ends when the instance is disposed; its cause is ErrUnloaded.
 func (in *Instance) Context() context.Context { return in.ctx }
 
 // Quarantined is why the script's listeners fail instead of running, or nil.
@@ -252,6 +254,11 @@ func (in *Instance) dropScope(scope any) {
 		}
 	}
 	in.regs = regs
+	for k := range in.carried {
+		if k.scope == scope {
+			delete(in.carried, k)
+		}
+	}
 	in.host.changed()
 }
 

@@ -51,6 +51,9 @@ func (in *Instance) Rebuild(reason error) {
 	if err == nil {
 		err = in.rebind(&old)
 	}
+	if err == nil {
+		in.carry(old.listeners)
+	}
 	if in.dead = nil; err != nil {
 		in.offers, in.dead = old, reason
 		in.waiting = nil
@@ -78,12 +81,15 @@ func (in *Instance) rebind(old *offers) error {
 	if len(was) != len(now) {
 		return errOtherwise
 	}
+	if !sameNeeds(old.needs, in.needs) {
+		return errOtherwise
+	}
 	for i, l := range now {
 		o := was[i]
 		if o.Event != l.Event || o.prepend != l.prepend || o.once != l.once || !reflect.DeepEqual(o.shape, l.shape) {
 			return errOtherwise
 		}
-		l.tally, l.skip, l.spent = o.tally, o.skip, o.spent
+		l.tally, l.spent = o.tally, o.spent
 		if o.gone {
 			in.dropListener(l)
 		}
@@ -113,6 +119,44 @@ func (in *Instance) rebind(old *offers) error {
 		}
 	}
 	return nil
+}
+
+// tallyKey tells apart the listeners that a script registers again after a rebuild, in
+// their order.
+type tallyKey struct {
+	scope any
+	event *Event
+}
+
+// carry keeps the tallies of listeners that a rebuild cannot bind, because they are
+// registered again only when their owner is replayed, or later: one that always overruns
+// must reach its limit though each failure takes its VM along.
+func (in *Instance) carry(old []*Listener) {
+	top := map[*tally]bool{}
+	for _, l := range unscoped(in.topListeners) {
+		top[l.tally] = true // bound already
+	}
+	carried := map[tallyKey][]*tally{}
+	for _, l := range old {
+		if k := (tallyKey{l.Scope, l.Event}); !top[l.tally] {
+			carried[k] = append(carried[k], l.tally)
+		}
+	}
+	for k, left := range in.carried {
+		carried[k] = append(carried[k], left...)
+	}
+	in.carried = carried
+}
+
+// newTally is the tally of a listener that is being registered.
+func (in *Instance) newTally(scope any, e *Event) *tally {
+	k := tallyKey{scope, e}
+	left := in.carried[k]
+	if len(left) == 0 || in.state == stateLoading && scope == nil {
+		return &tally{}
+	}
+	in.carried[k] = left[1:]
+	return left[0]
 }
 
 func unscoped(ls []*Listener) []*Listener {

@@ -298,3 +298,99 @@ func TestRule11_AScriptThatDiesOfItsReplayIsQuarantined(t *testing.T) {
 		})
 	})
 }
+
+// A guard that overruns whenever it is asked takes its VM along each time. Its failures
+// count in a row all the same, wherever it is registered.
+func TestRule11_FailuresInARowSurviveARebuild(t *testing.T) {
+	register := map[string]func(c *runtimetest.Call, a *runtimetest.Agent, f runtimetest.Function){
+		"at the top": func(c *runtimetest.Call, _ *runtimetest.Agent, f runtimetest.Function) {
+			c.MustOn("toy/check", nil, f)
+		},
+		"for an owner, when that is replayed": func(c *runtimetest.Call, a *runtimetest.Agent, f runtimetest.Function) {
+			c.MustOn("toy/notice", nil, func(c *runtimetest.Call) (runtime.Value, error) {
+				_, err := c.OnFor(a, "toy/check", nil, f)
+				return nil, err
+			})
+		},
+		"in a listener, later": func(c *runtimetest.Call, _ *runtimetest.Agent, f runtimetest.Function) {
+			c.MustOn("toy/notice", nil, func(c *runtimetest.Call) (runtime.Value, error) {
+				c.MustOn("toy/check", nil, f)
+				return nil, nil
+			})
+		},
+	}
+	for name, register := range register {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := runtimetest.NewHost(t)
+				a := h.Agent("a")
+				h.Run(func() {
+					healthy := false
+					in := h.Script("project/a.toy", runtimetest.JS, func(c *runtimetest.Call) {
+						c.Fragile = true
+						register(c, a, func(c *runtimetest.Call) (runtime.Value, error) {
+							if healthy {
+								return nil, nil
+							}
+							return overruns(c)
+						})
+					})
+					replay := func() { runtimetest.Notice.Fire(h.Host, runtime.Target{Only: in}, runtimetest.NoticePayload{}) }
+					h.Seen.OnRebuilt = func(*runtime.Instance) { replay() }
+					h.Use(in)
+					replay()
+					fail := func(n int) {
+						for range n {
+							if err := check(h, a.Target()); !errors.Is(err, runtime.ErrDeadline) {
+								t.Errorf("Check: %v", err)
+							}
+						}
+					}
+					fail(4)
+					healthy = true
+					if err := check(h, a.Target()); err != nil {
+						t.Errorf("Check: %v", err)
+					}
+					healthy = false
+					fail(4)
+					if in.Quarantined() != nil {
+						t.Errorf("in quarantine although the fifth call went well: %v", in.Quarantined())
+					}
+					fail(1)
+					if !errors.Is(in.Quarantined(), runtime.ErrDeadline) || len(h.Seen.Quarantines) != 1 {
+						t.Errorf("quarantine %v, told of %q", in.Quarantined(), h.Seen.Quarantines)
+					}
+					if made := h.Toy.Made(); made != 10 {
+						t.Errorf("%d VMs, want one more than the 9 overruns", made)
+					}
+					h.Lift(in)
+					fail(4)
+					if in.Quarantined() != nil {
+						t.Errorf("after Lift failures do not count from zero: %v", in.Quarantined())
+					}
+				})
+			})
+		})
+	}
+}
+
+// An emit listener that has been silenced stays so when its VM is replaced.
+func TestRule11_ASilencedListenerStaysSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := runtimetest.NewHost(t)
+		h.Run(func() {
+			calls := 0
+			h.Use(h.Script("project/a.toy", runtimetest.JS, func(c *runtimetest.Call) {
+				c.Fragile = true
+				c.MustOn("toy/notice", nil, func(c *runtimetest.Call) (runtime.Value, error) { calls++; return overruns(c) })
+			}))
+			for range 8 {
+				notice(h, runtime.Target{})
+			}
+			if calls != 5 {
+				t.Errorf("called %d times, want 5", calls)
+			}
+			h.Seen.Take()
+		})
+	})
+}
