@@ -16,6 +16,8 @@ import (
 // Kinds of offers that scripts register with ctx and the loop looks up.
 const (
 	offerTool    = "tool"
+	offerSection = "section" // Spec is a *piece, as of the next
+	offerContext = "context"
 	OfferCommand = "command" // Spec is a *Command
 )
 
@@ -34,7 +36,19 @@ func (a *agent) assemble(act *activity) (Assembly, error) {
 	for k, v := range a.h.cfg.Variables {
 		asm.Variables[k] = v
 	}
-	asm, err := AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
+	sections, err := a.pieces(act, offerSection)
+	if err != nil {
+		return asm, err
+	}
+	asm.Sections = append(asm.Sections, sections...)
+	contexts, err := a.pieces(act, offerContext)
+	if err != nil {
+		return asm, err
+	}
+	for _, c := range contexts {
+		asm.Contexts = append(asm.Contexts, model.Section{Name: c.Name, Text: c.Text})
+	}
+	asm, err = AssemblePrompt.Run(a.h.Host, a.awaiting(act), AssemblePayload{Agent: a, Assembly: asm, Signal: act.signal},
 		func(p AssemblePayload) (Assembly, error) { return p.Assembly, nil })
 	if err != nil {
 		return asm, err

@@ -149,13 +149,13 @@ func (c *Command) Complete(prefix string) ([]string, error) {
 
 // members are what the loop adds to ctx.
 func (h *Host) members() []*runtime.Member {
-	return []*runtime.Member{
+	return append(promptMembers(), []*runtime.Member{
 		{Name: "tool", Load: true, Doc: "Offers the model a tool.", Signature: "(def: ToolDefinition): () => void", Fn: h.ctxTool},
 		{Name: "command", Load: true, Doc: "Adds a slash command to the prompt; what run returns is printed.",
 			Signature: "(name: string, def: CommandDefinition): () => void", Fn: ctxCommand},
 		{Name: "agents", Doc: "The agents of this shell.", Signature: "Agents",
 			Get: func(runtime.Object) (runtime.Value, error) { return &agents{h}, nil }},
-	}
+	}...)
 }
 
 func ctxCommand(c *runtime.Call) (runtime.Value, error) {

@@ -72,8 +72,12 @@ func Message(err error) string {
 }
 
 // inEvent stamps the event's name on a script error that has none yet.
-func inEvent(err error, l *Listener) error {
-	if err == nil || l.Instance == nil {
+func inEvent(err error, l *Listener) error { return blame(err, l.Instance, l.Event.Name, l.Pos) }
+
+// blame says of a failure in a script of which script and of what it is, where that is
+// not said yet.
+func blame(err error, in *Instance, what string, pos Position) error {
+	if err == nil || in == nil {
 		return err
 	}
 	var se *ScriptError
@@ -82,15 +86,15 @@ func inEvent(err error, l *Listener) error {
 			return err
 		}
 		c := *se
-		c.Event, c.Script = l.Event.Name, l.Instance.ID
+		c.Event, c.Script = what, in.ID
 		if c.Pos.Line == 0 {
-			c.Pos = l.Pos
+			c.Pos = pos
 		}
 		if error(se) == err {
 			return &c
 		}
 	}
-	return &ScriptError{Script: l.Instance.ID, Event: l.Event.Name, Pos: l.Pos, Name: "Error", Message: err.Error(), Err: err}
+	return &ScriptError{Script: in.ID, Event: what, Pos: pos, Name: "Error", Message: err.Error(), Err: err}
 }
 
 // ErrorShape is a failure as scripts see it and throw it: the shape in which a thrown
