@@ -157,9 +157,12 @@ func (vm *machine) error(L *glua.LState) int {
 		level = int(n)
 	}
 	if s, ok := obj.(glua.LString); ok && level > 0 {
-		if d, ok := L.GetStack(level); ok {
-			if p, ok := linePosition(L, d); ok {
+		for at, d := range frames(L) {
+			if p, ok := linePosition(L, d); ok && at == level {
 				obj = glua.LString(placeOf(p) + string(s))
+			}
+			if at >= level {
+				break
 			}
 		}
 	}

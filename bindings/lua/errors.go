@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,77 +108,53 @@ func (vm *machine) errorIndex(L *glua.LState) int {
 // coroutine, so that its stack is known when it is raised again. Used on the host thread.
 type errorTrace struct {
 	value glua.LValue
-	stack []runtime.Position
-	text  string // gopher-lua's traceback, to be read when it is asked for: the end of stack
+	stack stack
 }
 
 // note records the frames that a failed coroutine still has. gopher-lua has dropped the
 // innermost one; if that was a Lua function, the message begins with its place.
 func (vm *machine) note(obj glua.LValue, co *glua.LState) {
-	var stack []runtime.Position
-	for i := 0; ; i++ {
-		d, ok := co.GetStack(i)
-		if !ok {
-			break
-		}
-		if p, ok := linePosition(co, d); ok {
-			stack = append(stack, p)
-		}
-	}
+	below := stackOf(co)
 	before := vm.traceOf(obj)
 	if s, ok := obj.(glua.LString); ok && before == nil {
-		if p, _, ok := vm.cutPlace(string(s)); ok && !contains(stack, p) {
-			stack = append([]runtime.Position{p}, stack...)
+		if p, _, ok := vm.cutPlace(string(s)); ok && !slices.Contains(below, p) {
+			before = stack{p}
 		}
 	}
-	vm.trace = &errorTrace{value: obj, stack: append(before, stack...)}
+	vm.trace = &errorTrace{value: obj, stack: before.and(below)}
 }
 
 // noteCaught records where what a pcall has caught was raised.
 func (vm *machine) noteCaught(obj glua.LValue, err error) {
-	var ae *glua.ApiError
-	if errors.As(err, &ae) && ae.StackTrace != "" {
-		vm.trace = &errorTrace{value: obj, stack: vm.traceOf(obj), text: ae.StackTrace}
+	if s := raisedAt(err); len(s) > 0 {
+		vm.trace = &errorTrace{value: obj, stack: vm.traceOf(obj).and(s)}
 	}
 }
 
-func contains(stack []runtime.Position, p runtime.Position) bool {
-	for _, q := range stack {
-		if p == q {
-			return true
-		}
-	}
-	return false
-}
-
-func (vm *machine) traceOf(obj glua.LValue) []runtime.Position {
+// traceOf is where a value was raised before, if that is what was noted last.
+func (vm *machine) traceOf(obj glua.LValue) stack {
 	if vm.trace == nil || vm.trace.value != obj {
 		return nil
-	}
-	if t := vm.trace; t.text != "" {
-		t.stack, t.text = append(t.stack, parseTrace(t.text)...), ""
 	}
 	return vm.trace.stack
 }
 
-// parseTrace reads gopher-lua's traceback, innermost frame first.
-func parseTrace(text string) []runtime.Position {
-	var stack []runtime.Position
-	_, text, _ = strings.Cut(text, "stack traceback:")
-	for line := range strings.Lines(text) {
-		place, _, ok := strings.Cut(strings.TrimSpace(line), ": in ")
-		if !ok {
-			continue
-		}
-		i := strings.LastIndexByte(place, ':')
-		if i < 0 {
-			continue
-		}
-		if n, err := strconv.Atoi(place[i+1:]); err == nil {
-			stack = append(stack, runtime.Position{File: place[:i], Line: n})
-		}
+// raisedAt is the stack that a raised error has brought along.
+func raisedAt(err error) stack {
+	var ae *glua.ApiError
+	if !errors.As(err, &ae) {
+		return nil
 	}
-	return stack
+	s, _ := ae.Cause.(stack)
+	return s
+}
+
+// and is s with what lies below it. A value that is thrown again and again does not grow.
+func (s stack) and(below stack) stack {
+	if all := append(slices.Clip(s), below...); len(all) <= 2*maxStack {
+		return all
+	}
+	return s
 }
 
 // cutPlace takes Lua's own "file:line: " from the front of a message.
@@ -201,10 +178,7 @@ func (vm *machine) cutPlace(msg string) (p runtime.Position, rest string, ok boo
 func (vm *machine) scriptError(err error, s *strand) *runtime.ScriptError {
 	obj := vm.errorValue(err)
 	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error"}
-	var ae *glua.ApiError
-	if errors.As(err, &ae) {
-		e.Stack = append(vm.traceOf(obj), parseTrace(ae.StackTrace)...)
-	}
+	e.Stack = vm.traceOf(obj).and(raisedAt(err))
 	vm.trace = nil
 	if len(e.Stack) > 0 {
 		e.Pos = e.Stack[0]

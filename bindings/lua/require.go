@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
+
+	"dshsh/runtime"
 )
 
 // module is a required file. Used on the host thread.
@@ -19,9 +21,17 @@ type module struct {
 // require runs a file of the script's own folder once per VM and gives what it returned,
 // or true. './lib' and '../lib' are seen from the file that asks, 'lib' and 'sub.lib' from
 // the folder; the ending .lua may be left out. Links are resolved; what lies outside of
-// the folder is refused.
+// the folder is refused. Names beginning with dshsh/ are the host's modules.
 func (vm *machine) require(L *glua.LState) int {
 	asked := vm.str(L, 1)
+	if strings.HasPrefix(asked, runtime.ModulePrefix) {
+		obj, err := vm.host.Module(asked)
+		if err != nil {
+			vm.raisef(L, "require '%s': %v", asked, err)
+		}
+		L.Push(vm.object(obj))
+		return 1
+	}
 	path, name, err := vm.resolve(asked)
 	if err != nil {
 		vm.raisef(L, "require '%s': %v", asked, err)

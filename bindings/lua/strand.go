@@ -51,7 +51,7 @@ func (vm *machine) protected(L *glua.LState, from int) (results []glua.LValue, e
 	for i := from; i <= n; i++ {
 		s.L.Push(L.Get(i))
 	}
-	err = s.L.PCall(n-from, glua.MultRet, nil)
+	err = protect(s.L, n-from, glua.MultRet)
 	if err == nil {
 		for i, k := 1, s.L.GetTop(); i <= k; i++ {
 			results = append(results, s.L.Get(i))

@@ -129,9 +129,10 @@ const registryMax = 1 << 18
 func (vm *machine) newThread(registry int, fixed bool) *glua.LState {
 	vm.base.Options = glua.Options{
 		RegistrySize: registry, RegistryMaxSize: registryMax, RegistryGrowStep: 1024,
-		CallStackSize: 512, MinimizeStackMemory: !fixed, SkipOpenLibs: true, IncludeGoStackTrace: true,
+		CallStackSize: 512, MinimizeStackMemory: !fixed, SkipOpenLibs: true,
 	}
 	L, _ := vm.base.NewThread()
+	L.Panic = raised
 	L.SetContext(vm.ctx)
 	return L
 }
@@ -297,7 +298,7 @@ func (vm *machine) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (o
 	if v.depth > maxStrands {
 		perr = errTooDeep
 	} else {
-		perr = L.PCall(len(args), 1, nil)
+		perr = protect(L, len(args), 1)
 	}
 	if perr == nil {
 		ret := L.Get(-1)
@@ -334,11 +335,7 @@ func (vm *machine) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, e
 // Where is the script's line that is running.
 func (vm *machine) Where() runtime.Position {
 	for s := vm.cur; s != nil; s = s.up {
-		for i := 0; ; i++ {
-			d, ok := s.L.GetStack(i)
-			if !ok {
-				break
-			}
+		for _, d := range frames(s.L) {
 			if p, ok := linePosition(s.L, d); ok {
 				return p
 			}
