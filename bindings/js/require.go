@@ -15,10 +15,12 @@ import (
 // module is one required file as it was read first. Immutable. A rebuilt VM runs the same
 // text again.
 type module struct {
-	name   string // below the script folder, with slashes: how errors call it
-	json   string // of a .json file
-	prog   *goja.Program
-	guards guardSet
+	name    string // below the script folder, with slashes: how errors call it
+	json    string // of a .json file
+	prog    *goja.Program
+	wrapped bool // prog gives a function of exports, require, module, __filename, __dirname
+	lowered bool // by esbuild: it may use symbols that goja has not
+	guards  guardSet
 }
 
 // requireFrom is the require function of a file in dir, a path below the script folder.
@@ -27,6 +29,13 @@ func (v *vm) requireFrom(dir string) goja.Value {
 		arg, ok := c.Argument(0).(goja.String)
 		if !ok {
 			panic(v.rt.NewTypeError("require: got %s, want string", typeName(c.Argument(0))))
+		}
+		if strings.HasPrefix(arg.String(), runtime.ModulePrefix) {
+			obj, err := v.in.Host().Module(arg.String())
+			if err != nil {
+				panic(v.throwable(fmt.Errorf("require: %w", err)))
+			}
+			return v.wrapObject(obj)
 		}
 		exports, err := v.require(dir, arg.String())
 		if err != nil {
@@ -96,9 +105,20 @@ func (v *vm) runModule(m *module, mod *goja.Object) error {
 		return mod.Set("exports", x)
 	}
 	v.installMore(m.guards)
+	return v.runFile(m, mod)
+}
+
+// runFile runs a file's code; mod is what it sees as module.
+func (v *vm) runFile(m *module, mod *goja.Object) error {
+	if m.lowered {
+		v.addSymbols()
+	}
 	wrapped, err := v.rt.RunProgram(m.prog)
 	if err != nil {
 		return err
+	}
+	if !m.wrapped {
+		return nil
 	}
 	run, ok := goja.AssertFunction(wrapped)
 	if !ok {
@@ -122,7 +142,7 @@ func (p *program) resolve(dir, name string) (string, error) {
 	if !within(p.src.Dir, base) {
 		return "", fmt.Errorf("require: %q is outside the script folder", name)
 	}
-	for _, path := range []string{base, base + ".js", base + ".cjs", base + ".json", filepath.Join(base, "index.js")} {
+	for _, path := range candidates(base) {
 		real, err := filepath.EvalSymlinks(path)
 		if err != nil {
 			p.noteMissing(path)
@@ -137,6 +157,21 @@ func (p *program) resolve(dir, name string) (string, error) {
 		return real, nil
 	}
 	return "", fmt.Errorf("require: cannot find %q in %s", name, filepath.ToSlash(filepath.Join(filepath.Base(p.src.Dir), dir)))
+}
+
+// candidates are the files that a path without its ending may mean, in order. TypeScript
+// calls a file.ts that it imports file.js.
+func candidates(base string) []string {
+	out := []string{base}
+	for js, ts := range map[string]string{".js": ".ts", ".mjs": ".mts"} {
+		if name, ok := strings.CutSuffix(base, js); ok {
+			return append(out, name+ts)
+		}
+	}
+	for _, ext := range []string{".js", ".ts", ".mjs", ".mts", ".cjs", ".json"} {
+		out = append(out, base+ext)
+	}
+	return append(out, filepath.Join(base, "index.js"), filepath.Join(base, "index.ts"))
 }
 
 // noteMissing asks for a file that is not there, which notes it: its appearing is a
@@ -174,33 +209,15 @@ func (p *program) file(path string) (*module, error) {
 	switch filepath.Ext(path) {
 	case ".json":
 		m.json = strings.TrimPrefix(string(code), "\uFEFF")
-	case ".js", ".cjs":
-		if m.prog, err = compileModule(p.src.ID, m.name, string(code)); err != nil {
+	case ".js", ".mjs", ".cjs", ".ts", ".mts":
+		if m, err = compileFile(p.src.ID, m.name, string(code), true); err != nil {
 			return nil, err
 		}
-		m.guards = guardsFor(string(code))
 	default:
-		return nil, fmt.Errorf("require: %s: only .js, .cjs and .json files can be required", m.name)
+		return nil, fmt.Errorf("require: %s: only .js, .ts, .mjs, .mts, .cjs and .json files can be required", m.name)
 	}
 	p.files[path] = m
 	return m, nil
-}
-
-// compileModule wraps a file in a function on its first line, so that lines stay the
-// author's. A syntax error is looked for without the wrapper, which would shift it.
-func compileModule(id, name, code string) (*goja.Program, error) {
-	wrapped := "(function (exports, require, module, __filename, __dirname) { " + code + "\n})"
-	if strings.HasPrefix(code, "#!") {
-		wrapped = "(function (exports, require, module, __filename, __dirname) { //" + code + "\n})"
-	}
-	p, err := compile(id, name, wrapped, false)
-	if err == nil {
-		return p, nil
-	}
-	if _, plain := compile(id, name, code, false); plain != nil {
-		return nil, plain
-	}
-	return nil, err
 }
 
 var _ runtime.Program = (*program)(nil)
