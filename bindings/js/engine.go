@@ -32,36 +32,101 @@ func Engine() runtime.Engine { return engine{} }
 func (engine) Language() string { return "js" }
 
 // Extensions implements runtime.Engine.
-func (engine) Extensions() []string { return []string{".js", ".mjs", ".cjs"} }
+func (engine) Extensions() []string { return []string{".js", ".mjs", ".cjs", ".ts", ".mts"} }
 
-// Compile implements runtime.Engine. The program is not wrapped in anything, so lines
-// and columns are the author's.
+// Compile implements runtime.Engine. A program that goja reads as it is, is not wrapped in
+// anything, so lines and columns are the author's.
 func (engine) Compile(src runtime.Source) (runtime.Program, error) {
-	p, err := compile(src.ID, src.File, string(src.Code), strings.HasSuffix(src.File, ".mjs"))
+	code := string(src.Code)
+	m, err := compileFile(src.ID, src.File, code, false)
 	if err != nil {
 		return nil, err
 	}
-	return &program{src: src, main: p, guards: guardsFor(string(src.Code)), files: map[string]*module{}}, nil
+	return &program{src: src, main: m, files: map[string]*module{}}, nil
 }
 
 // program is a compiled script, shared by the VMs made from it. Immutable, but for the
 // files that it has required so far.
 type program struct {
-	src    runtime.Source
-	main   *goja.Program
-	guards guardSet
+	src  runtime.Source
+	main *module
 
 	mu    sync.Mutex // guards files
 	files map[string]*module
 }
 
-// compile parses and compiles one file; its error is a *runtime.ScriptError with place
-// and source line.
-func compile(id, file, code string, strict bool) (*goja.Program, error) {
+// compileFile compiles one file, wrapped in a function if it is one that was required; its
+// error is a *runtime.ScriptError with place and source line. goja gets it first: what it
+// can read needs nobody else, and it reads no import and no export, so that nothing has to
+// be guessed from the text.
+func compileFile(id, file, code string, required bool) (*module, error) {
+	m := &module{name: file, guards: guardsFor(code), wrapped: required}
+	if err := tooComplex(id, file, code); err != nil {
+		return nil, err
+	}
+	strict := strings.HasSuffix(file, ".mjs") || strings.HasSuffix(file, ".mts")
+	var err error
+	if isTypeScript(file) {
+		m.wrapped, m.lowered = true, true
+		m.prog, err = transform(id, file, code, strict)
+		return m, err
+	}
+	text := code
+	if required {
+		text = moduleHead + hashbang(code) + moduleTail
+	}
+	if m.prog, err = compile(id, file, text, strict); err == nil {
+		return m, nil
+	}
+	if required {
+		// The wrapper shifts the first line, and hides a bracket too many.
+		if _, plain := compile(id, file, code, strict); plain != nil {
+			err = plain
+		}
+	}
+	p, terr := transform(id, file, code, strict)
+	if terr == nil {
+		m.prog, m.wrapped, m.lowered = p, true, true
+		return m, nil
+	}
+	return nil, worse(err, terr)
+}
+
+// hashbang makes a first line for a system that starts the file a comment.
+func hashbang(code string) string {
+	if strings.HasPrefix(code, "#!") {
+		return "//" + code
+	}
+	return code
+}
+
+// worse is the error to show of a file that neither goja nor esbuild could read: goja's,
+// unless it stumbled over something that is merely new to it.
+func worse(gojas, esbuilds error) error {
+	var g, e *runtime.ScriptError
+	if !errors.As(gojas, &g) || !errors.As(esbuilds, &e) {
+		return gojas
+	}
+	at := g.Source[min(max(g.Pos.Col-1, 0), len(g.Source)):]
+	if e.Message == adviceAwait || e.Pos.Line > 0 && e.Pos.Line != g.Pos.Line || strings.HasPrefix(at, "import") || strings.HasPrefix(at, "export") {
+		return esbuilds
+	}
+	return gojas
+}
+
+// tooComplex refuses what could take goja's parser, which recurses, out of its stack: that
+// ends the process.
+func tooComplex(id, file, code string) error {
 	if len(code) > maxSource || nesting(code, false) > maxNesting {
-		return nil, &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file},
+		return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file},
 			Message: fmt.Sprintf("the file is larger than %d MiB or nests more than %d deep", maxSource>>20, maxNesting)}
 	}
+	return nil
+}
+
+// compile parses and compiles a text with goja; its error is a *runtime.ScriptError with
+// place and source line.
+func compile(id, file, code string, strict bool) (*goja.Program, error) {
 	// Source maps are off: goja would read the file that a comment names.
 	ast, err := goja.Parse(file, code, parser.WithDisableSourceMaps)
 	if err == nil {
@@ -73,7 +138,7 @@ func compile(id, file, code string, strict bool) (*goja.Program, error) {
 	return nil, syntaxError(id, file, code, err)
 }
 
-func syntaxError(id, file, code string, err error) error {
+func syntaxError(id, file, code string, err error) *runtime.ScriptError {
 	se := &runtime.ScriptError{Script: id, Name: "SyntaxError", Message: err.Error(), Pos: runtime.Position{File: file}, Err: err}
 	if _, perr := parser.ParseFile(nil, file, code, 0, parser.WithDisableSourceMaps); perr != nil {
 		var list parser.ErrorList
@@ -86,13 +151,10 @@ func syntaxError(id, file, code string, err error) error {
 		if errors.As(err, &cse) && cse.File != nil {
 			se.Message = cse.Message
 			p := cse.File.Position(cse.Offset)
-			se.Pos.Line, se.Pos.Col = p.Line, p.Column
+			se.Pos = runtime.Position{File: p.Filename, Line: p.Line, Col: p.Column}
 		}
 	}
 	se.Source = sourceLine(code, se.Pos.Line)
-	if word := strings.Fields(se.Source); len(word) > 0 && (word[0] == "import" || word[0] == "export") {
-		se.Message += " (import and export are not available in this file: use require and module.exports)"
-	}
 	return se
 }
 

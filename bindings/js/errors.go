@@ -208,12 +208,8 @@ func positions(stack []goja.StackFrame) []runtime.Position {
 
 // framePos is where a frame is in the script's files; false for native and our own code.
 func framePos(f goja.StackFrame) (runtime.Position, bool) {
-	name := f.SrcName()
-	if !isScriptFile(name) {
-		return runtime.Position{}, false
-	}
-	p := f.Position()
-	return runtime.Position{File: name, Line: p.Line, Col: p.Column}, p.Line > 0
+	p := f.Position() // of the author's file where it was transformed
+	return runtime.Position{File: p.Filename, Line: p.Line, Col: p.Column}, p.Line > 0 && isScriptFile(p.Filename)
 }
 
 func isScriptFile(name string) bool {

@@ -116,6 +116,20 @@ func (v *vm) makeGlobal(key string) goja.Value {
 	return nil
 }
 
+// addSymbols gives Symbol what lowered code looks for, once.
+func (v *vm) addSymbols() {
+	holder := v.rt.Get("Symbol").(*goja.Object)
+	named, _ := goja.AssertFunction(holder.Get("for"))
+	for _, name := range []string{"asyncIterator", "dispose", "asyncDispose"} {
+		if holder.Get(name) != nil || named == nil {
+			continue
+		}
+		if sym, err := named(holder, v.rt.ToValue("Symbol."+name)); err == nil {
+			_ = holder.DefineDataProperty(name, sym, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE)
+		}
+	}
+}
+
 // prelude runs the JavaScript part, once.
 func (v *vm) prelude() *goja.Object {
 	if v.preludeObj != nil {

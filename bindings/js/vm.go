@@ -78,7 +78,7 @@ func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
 	v.rt.SetTimeSource(in.Host().Now)
 	v.rt.SetRandSource(in.Random)
 	v.rt.SetParserOptions(parser.WithDisableSourceMaps)
-	if err := v.protect(func() error { v.globals(); v.installGuards(p.guards); return nil }); err != nil {
+	if err := v.protect(func() error { v.globals(); v.installGuards(p.main.guards); return nil }); err != nil {
 		return nil, fmt.Errorf("%s: preparing the virtual machine: %w", in.ID, err)
 	}
 	return v, nil
@@ -89,8 +89,7 @@ func (v *vm) Load() error {
 	v.loading = true
 	defer func() { v.loading = false }()
 	err := v.enter(&call{}, func() error {
-		_, err := v.rt.RunProgram(v.prog.main)
-		return err
+		return v.runFile(v.prog.main, v.mainModule())
 	})
 	if err == nil && len(v.loose) > 0 {
 		// Nothing can wait while loading, so nobody will ever look at it.
