@@ -276,7 +276,7 @@ func (h *Host) Greet() {
 func (a *agent) greet(in *runtime.Instance) {
 	gen := a.h.Current()
 	if !gen.Contains(in) {
-		gen = a.generation()
+		gen = a.Generation()
 	}
 	if a.gone || !gen.Contains(in) || in.Quarantined() != nil {
 		return

@@ -21,8 +21,8 @@ func (r *restriction) passes(name string) bool {
 // lift ends this one. A name that is no inherited tool is an error.
 func (a *agent) Restrict(allow, deny []string) (lift func(), err error) {
 	for _, name := range slices.Concat(allow, deny) {
-		if !slices.Contains(a.inherited(a.generation()), name) {
-			return nil, fmt.Errorf("cannot restrict %q: there is no such tool%s", name, near(name, a.inherited(a.generation())))
+		if !slices.Contains(a.inherited(a.Generation()), name) {
+			return nil, fmt.Errorf("cannot restrict %q: there is no such tool%s", name, near(name, a.inherited(a.Generation())))
 		}
 	}
 	r := &restriction{slices.Clone(allow), slices.Clone(deny)}
@@ -39,8 +39,9 @@ func near(name string, names []string) string {
 	return ""
 }
 
-// generation is the scripts that the agent goes by at this moment.
-func (a *agent) generation() *runtime.Generation {
+// Generation is the scripts that the agent goes by at this moment. It implements
+// runtime.Holder.
+func (a *agent) Generation() *runtime.Generation {
 	if a.act != nil {
 		return a.act.gen
 	}

@@ -48,6 +48,7 @@ func newCtxClass(more []*Member) *Class {
 	return &Class{Name: "ctx", Doc: "What a script can do.", Members: append([]*Member{
 		{Name: "on", Load: true, Doc: "Subscribes to an event. Returns a function that unsubscribes.",
 			Signature: "(event: string, opts?: ListenOptions, fn: Function): () => void", Fn: ctxOn},
+		{Name: "emit", Doc: "Fires an event of the scripts' own, named my/...; the payload is a JSON value.", Signature: "(event: `my/${string}`, payload?: any): void", Fn: ctxEmit},
 		{Name: "effect", Load: true, Doc: "Runs fn when the script comes into force; the function that it returns is run when the script goes.",
 			Signature: "(fn: () => void | (() => void)): void", Fn: ctxEffect},
 		{Name: "log", Load: true, Doc: "Shows a line, with the script's name.", Signature: "(...values: unknown[]): void", Fn: ctxLog},
@@ -76,7 +77,7 @@ func ctxOn(c *Call) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := x.in.host.catalogue.Lookup(name)
+	e, err := x.in.host.eventNamed(name)
 	if err != nil {
 		return nil, fmt.Errorf("ctx.on: %w", err)
 	}

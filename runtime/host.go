@@ -33,8 +33,9 @@ type Host struct {
 	count       int                      // generations made
 	version     int                      // counts changes of any listener list
 	waits       waits
-	spawned     []func()  // waiting to begin, in order
-	emitting    *Listener // of an emit event, that is being called
+	own         map[string]*Event // the scripts' own events, by name
+	spawned     []func()          // waiting to begin, in order
+	emitting    *Listener         // of an emit event, that is being called
 }
 
 // HostConfig configures NewHost. Events is required.
