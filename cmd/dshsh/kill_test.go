@@ -51,7 +51,8 @@ say one two three four five`, i))
 		if i%8 == 7 {
 			said := fmt.Sprint("on we go ", i)
 			out, err := s.command(p, "run", "-c", "say "+said).Output()
-			if err != nil || strings.TrimSpace(string(out)) != said {
+			// A prompt that was queued and not yet claimed is answered first.
+			if err != nil || !strings.HasSuffix("\n"+strings.TrimSpace(string(out)), "\n"+said) {
 				t.Fatalf("seed %d, round %d: %v, %q", seed, i, err, out)
 			}
 		}
