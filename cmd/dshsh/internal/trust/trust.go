@@ -21,31 +21,49 @@ import (
 	"sync"
 )
 
-// Store remembers which folders are trusted. Its methods may be called from any
-// goroutine.
+// Store remembers which folders are trusted and what was granted. What it answers is what
+// was there when it was opened, with what was decided through it since; other shells
+// change the files beside it. Its methods may be called from any goroutine.
 type Store struct {
-	path string
+	path   string // of the trusted folders
+	grants string // of the grants
 
-	mu      sync.Mutex        // guards folders
-	folders map[string]string // folder -> fingerprint of its scripts when they were last taken
+	mu      sync.Mutex // guards what follows
+	folders folders
+	granted granted
 }
 
+// folders is folder -> fingerprint of its scripts when they were last taken.
+type folders map[string]string
+
 // Open reads what is remembered in the state folder. A file that cannot be read trusts
-// nothing.
+// and grants nothing.
 func Open(state string) (*Store, error) {
-	s := &Store{path: filepath.Join(state, "trust.json"), folders: map[string]string{}}
-	raw, err := os.ReadFile(s.path)
+	s := &Store{path: filepath.Join(state, "trust.json"), grants: filepath.Join(state, "grants.json")}
+	var err1, err2 error
+	if s.folders, err1 = load[folders](s.path); err1 != nil {
+		err1 = fmt.Errorf("what folders are trusted cannot be read, so none is: %s: %w", s.path, err1)
+	}
+	if s.granted, err2 = load[granted](s.grants); err2 != nil {
+		err2 = fmt.Errorf("what scripts were granted cannot be read, so nothing is: %s: %w", s.grants, err2)
+	}
+	return s, errors.Join(err1, err2)
+}
+
+// load reads a file of the store. The map is never nil.
+func load[M ~map[string]V, V any](path string) (M, error) {
+	m := M{}
+	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return m, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(raw, &s.folders)
+		err = json.Unmarshal(raw, &m)
 	}
-	if err != nil {
-		s.folders = map[string]string{}
-		return s, fmt.Errorf("what folders are trusted cannot be read, so none is: %s: %w", s.path, err)
+	if err != nil || m == nil {
+		return M{}, err
 	}
-	return s, nil
+	return m, nil
 }
 
 // Trusted says whether the folder is trusted with exactly this content.
@@ -72,44 +90,53 @@ func (s *Store) Remember(folder, fingerprint string) error {
 		return nil
 	}
 	s.folders[folder] = fingerprint
-	return s.save()
+	return update(s.path, func(m folders) { m[folder] = fingerprint })
 }
 
 // Forget no longer trusts the folder.
 func (s *Store) Forget(folder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.folders[folder]; !ok {
-		return nil
-	}
 	delete(s.folders, folder)
-	return s.save()
+	return update(s.path, func(m folders) { delete(m, folder) })
 }
 
-// save replaces the file whole; the caller holds mu.
-func (s *Store) save() error {
-	raw, err := json.MarshalIndent(s.folders, "", "  ")
+// update changes a file of the store, and nothing in it that another shell has decided
+// meanwhile. It is replaced whole.
+func update[M ~map[string]V, V any](path string, change func(M)) error {
+	m, err := load[M](path)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read, so nothing is written to it: %w", path, err)
+	}
+	change(m)
+	raw, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(s.path)
+	if err := replace(path, append(raw, '\n')); err != nil {
+		return fmt.Errorf("remembering what was decided: %w", err)
+	}
+	return nil
+}
+
+func replace(path string, data []byte) error {
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("remembering the trusted folder: %w", err)
+		return err
 	}
 	tmp, err := os.CreateTemp(dir, ".trust-*")
 	if err != nil {
-		return fmt.Errorf("remembering the trusted folder: %w", err)
+		return err
 	}
-	_, err = tmp.Write(append(raw, '\n'))
+	_, err = tmp.Write(data)
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
-		err = os.Rename(tmp.Name(), s.path)
+		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("remembering the trusted folder: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Fingerprint names the content of a script folder: every file below it.

@@ -1,0 +1,73 @@
+package trust
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func open(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestTwoShells: each answers by what it knew at its start and what was decided through
+// it, and neither undoes what the other has decided.
+func TestTwoShells(t *testing.T) {
+	dir := t.TempDir()
+	if err := open(t, dir).Grant("/p", "project/a.js", []string{"read x"}); err != nil {
+		t.Fatal(err)
+	}
+	one, two := open(t, dir), open(t, dir)
+	if _, err := one.Revoke("/p"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Remember("/p", "f1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Grant("/p", "project/b.js", []string{"http h", "exec /bin/x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Remember("/q", "f2"); err != nil {
+		t.Fatal(err)
+	}
+	if !two.Granted("/p", "project/a.js", "read x") || two.Trusted("/p", "f1") {
+		t.Error("a running shell has taken over what another one decided")
+	}
+	now := open(t, dir)
+	for what, c := range map[string]struct{ got, want bool }{
+		"revoked":           {now.Granted("/p", "project/a.js", "read x"), false},
+		"granted":           {now.Granted("/p", "project/b.js", "http h"), true},
+		"of another script": {now.Granted("/p", "project/a.js", "http h"), false},
+		"of another folder": {now.Granted("/q", "project/b.js", "http h"), false},
+		"trusted by one":    {now.Trusted("/p", "f1"), true},
+		"trusted by two":    {now.Trusted("/q", "f2"), true},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", what, c.got, c.want)
+		}
+	}
+}
+
+// TestBrokenFiles grant nothing, and are not written over.
+func TestBrokenFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "grants.json")
+	if err := os.WriteFile(path, []byte(`{"/p":{"a":["read x"`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir)
+	if err == nil || s == nil || s.Granted("/p", "a", "read x") {
+		t.Fatalf("a broken file: %v", err)
+	}
+	if err := s.Grant("/p", "a", []string{"read y"}); err == nil {
+		t.Error("a broken file was written over")
+	}
+	if err := s.Remember("/p", "f"); err != nil {
+		t.Error(err)
+	}
+}
