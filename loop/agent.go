@@ -103,6 +103,7 @@ type agent struct {
 	bags         map[string]*stateBag // by script: agent.state
 	started      chan struct{}        // closed when agent/session-start is over
 	greeted      map[*runtime.Instance]bool
+	uses         map[GrantRecord]bool // recorded
 	tools        map[string]*nativeTool
 	restrictions []*restriction
 	scripted     int // turns in a row that only scripts began

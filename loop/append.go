@@ -84,7 +84,7 @@ func eventOf(rec session.Record) Event {
 
 func ignorable(typ string) bool {
 	switch typ {
-	case RecHookDecision, RecHookError, RecQuarantined, RecGeneration:
+	case RecHookDecision, RecHookError, RecQuarantined, RecGeneration, RecGrant:
 		return true
 	}
 	return false

@@ -50,6 +50,9 @@ type Config struct {
 	// ToolOrder is the order in which the model is told of tools, "*" standing for those
 	// that it does not name; nil is by name.
 	ToolOrder []string
+	// Modules are what scripts can require, Grants what the user has granted them.
+	Modules []runtime.Module
+	Grants  runtime.Grants
 	// Members are further members of scripts' ctx.
 	Members []*runtime.Member
 	// Notices are told, on the thread, what a person should see and no record says.
@@ -167,7 +170,7 @@ func New(cfg Config) (*Host, error) {
 		h.tools[name] = nt
 	}
 	h.Host = runtime.NewHost(runtime.HostConfig{
-		Events: catalogue, Engines: cfg.Engines, Limits: cfg.Limits, Now: h.cfg.Now, Thread: cfg.Thread,
+		Events: catalogue, Engines: cfg.Engines, Limits: cfg.Limits, Modules: cfg.Modules, Grants: cfg.Grants, Now: h.cfg.Now, Thread: cfg.Thread,
 		Observer: (*observer)(h), Members: append(h.members(), cfg.Members...),
 	})
 	return h, nil

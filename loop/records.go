@@ -29,6 +29,7 @@ const (
 	RecHookError       = "hook/error"         // ignorable
 	RecQuarantined     = "script/quarantined" // ignorable
 	RecGeneration      = "scripts/generation" // ignorable
+	RecGrant           = "script/grant"       // ignorable
 	RecEndSeed         = "session/end-seed"   // written by the session package
 )
 

@@ -96,6 +96,8 @@ func strictness(kind string) int {
 type ApprovalPayload struct {
 	ToolCall
 	Reason string `json:"reason,omitempty"`
+
+	guarded bool // a guard asks: only a person may answer
 }
 
 // Approval is the result of approval/request; no answer is a denial.
@@ -256,17 +258,29 @@ func mergeJudgements(m runtime.Merging[PreExecutePayload, Judgement]) (Judgement
 	if own.Arguments == nil {
 		own.Arguments = inner.Arguments
 	}
+	if own.Kind == Allow && inner.Kind == Ask && approves(m.Listener, m.Payload.Name) {
+		m.Listener.Instance.NoteUse(runtime.NeedApprove, m.Payload.Name, true)
+		return own, nil
+	}
 	if strictness(inner.Kind) >= strictness(own.Kind) && own.Kind == Allow || strictness(inner.Kind) > strictness(own.Kind) {
 		own.Kind, own.Reason = inner.Kind, inner.Reason
 	}
 	return own, nil
 }
 
-// mergeApprovals: a script's denial decides, a script's allow does not (that needs the
-// grant "approve", which no script has yet).
+// mergeApprovals: a script's denial decides; its allow does with the grant "approve",
+// unless it is a guard that asks.
 func mergeApprovals(m runtime.Merging[ApprovalPayload, Approval]) (Approval, error) {
 	if m.Err != nil || m.Answered && m.Own.Kind == Deny {
 		return m.Own, m.Err
+	}
+	if m.Answered {
+		may := !m.Payload.guarded && approves(m.Listener, m.Payload.Name)
+		m.Listener.Instance.NoteUse(runtime.NeedApprove, m.Payload.Name, may)
+		if may {
+			m.Own.Reason = orDefault(m.Own.Reason, "allowed by "+m.Listener.Instance.ID)
+			return m.Own, nil
+		}
 	}
 	return m.Inner()
 }

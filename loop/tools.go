@@ -179,14 +179,17 @@ func (a *agent) permit(act *activity, call *ToolCall, found *callee) (res ToolRe
 			return errorResult(err), false
 		}
 	}
+	guarded := false
 	if a.h.cfg.Policy != nil {
 		// The guards look at the final arguments, whatever was said of them before.
-		if d := a.h.cfg.Policy.Guard(found.policyCall(*call)); strictness(d.Kind) > strictness(j.Kind) {
+		d := a.h.cfg.Policy.Guard(found.policyCall(*call))
+		guarded = d.Kind == Ask
+		if strictness(d.Kind) > strictness(j.Kind) {
 			j.Kind, j.Reason = d.Kind, d.Reason
 		}
 	}
 	if j.Kind == Ask {
-		j = a.approve(act, *call, j.Reason)
+		j = a.approve(act, *call, j.Reason, guarded)
 	}
 	if act.aborted() {
 		return errorResult(tool.AbortedBeforeDispatch()), false
@@ -247,14 +250,15 @@ func (a *agent) judge(act *activity, call ToolCall, found *callee) (Judgement, *
 	return second, rw, nil
 }
 
-// approve puts an ask to approval/request, and innermost to a person.
-func (a *agent) approve(act *activity, call ToolCall, reason string) Judgement {
+// approve puts an ask to approval/request, and innermost to a person, who alone answers
+// what a guard asks.
+func (a *agent) approve(act *activity, call ToolCall, reason string, guarded bool) Judgement {
 	id := a.newID("ask-")
 	if _, err := a.append(RecApprovalAsked, ApprovalAsked{ID: id, ToolName: call.Name, CallID: call.CallID, Reason: reason}); err != nil {
 		return Judgement{Kind: Deny, Reason: err.Error()}
 	}
 	t := a.callAwaiting(act, call)
-	ap, err := ApprovalRequest.Run(a.h.Host, t, ApprovalPayload{ToolCall: call, Reason: reason}, func(p ApprovalPayload) (Approval, error) {
+	ap, err := ApprovalRequest.Run(a.h.Host, t, ApprovalPayload{ToolCall: call, Reason: reason, guarded: guarded}, func(p ApprovalPayload) (Approval, error) {
 		return a.askPerson(act, p)
 	})
 	switch {

@@ -179,7 +179,7 @@ var relational = map[string]bool{
 // Known record types that stand in no relation to others.
 var free = map[string]bool{
 	RecInboxSpliced: true, RecEndSeed: true, RecToolRewritten: true, RecApprovalAsked: true, RecApprovalDecided: true,
-	RecHookDecision: true, RecHookError: true, RecQuarantined: true, RecGeneration: true,
+	RecHookDecision: true, RecHookError: true, RecQuarantined: true, RecGeneration: true, RecGrant: true,
 	"llm/retry": true, "llm/retry-started": true, RecScriptState: true, "tool/code-dispatch-start": true, "tool/code-dispatch": true,
 	"session/title": true, "compaction/start": true, "compaction/summary": true, "compaction/end": true, "compaction/prune": true,
 }

@@ -93,8 +93,8 @@ func (m *Manager) askAll(batch []*change) {
 		return
 	}
 	for _, c := range batch {
-		if c.in == nil || c.approved {
-			continue
+		if c.in == nil || c.approved && (c.s.held == nil || c.s.held.Asked) {
+			continue // what the gate held has not been asked about here
 		}
 		var old *runtime.Instance
 		if l := c.s.live; l != nil && !l.standIn() {

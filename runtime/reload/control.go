@@ -104,7 +104,8 @@ func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
 	return r, err
 }
 
-// Take brings held changes into force, together; the gate and Ask are not asked again. It
+// Take brings held changes into force, together; who has put one off is not asked again,
+// but what the gate has held may still be held by Ask, as the report says then. It
 // is an error when one is not held, or is no longer what was shown: then the newer
 // content goes through the gate.
 func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err error) {
@@ -121,7 +122,8 @@ func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err erro
 			return err
 		}
 		for id := range only {
-			if s := m.scripts[id]; s != nil && s.held != nil {
+			// What the gate held may wait for Ask now.
+			if s := m.scripts[id]; s != nil && s.held != nil && !s.held.Asked {
 				return fmt.Errorf("%s has changed since it was shown: look at it again", id)
 			}
 		}

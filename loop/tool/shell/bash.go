@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -71,6 +72,10 @@ func New(cfg Config) *Bash {
 	}
 	return b
 }
+
+// Environ is what commands inherit: the environment without keys, and settings that keep
+// programs from waiting for a person. The caller may change it.
+func (b *Bash) Environ() []string { return slices.Clone(b.env) }
 
 func randomID() string {
 	var id [8]byte

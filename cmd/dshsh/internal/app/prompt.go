@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -13,7 +12,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
-	toolfs "dshsh/loop/tool/fs"
+	"dshsh/runtime"
 	"dshsh/runtime/reload"
 	"dshsh/session"
 )
@@ -23,10 +22,7 @@ type prompt struct {
 	*sh
 	ed   *repl.Editor
 	loop *repl.Loop
-	asks sync.WaitGroup // trust questions under way
-
-	askMu  sync.Mutex // guards asking
-	asking bool       // the question was put, and is open or was answered with no
+	questions
 }
 
 func (p *prompt) Host() *loop.Host         { return p.host }
@@ -108,6 +104,7 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 		return err
 	}
 	p.sh = s
+	s.person = func(ctx context.Context, q runtime.Question) (runtime.Answer, error) { return p.loop.Ask(ctx, q) }
 	defer s.stop()
 	if err := os.MkdirAll(s.cfg.Paths.State, 0o700); err != nil {
 		early.say("history is not kept: " + err.Error())
@@ -140,10 +137,8 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	defer p.asks.Wait()
 	qctx, stop := context.WithCancel(ctx)
 	defer stop()
-	p.setOnHeld(func() { p.askTrust(qctx) })
-	if len(rep.Held) > 0 {
-		p.askTrust(qctx)
-	}
+	p.setOnReport(func() { p.ask(qctx) })
+	p.ask(qctx)
 	ctx, stopWatching := p.signals(ctx, sigs)
 	err = p.loop.Run(ctx, a)
 	stopWatching()
@@ -214,132 +209,6 @@ func (p *prompt) welcome(rep reload.Report) {
 	if len(rep.Added)+len(rep.Failures) > 0 {
 		p.loop.Say(reportText(rep))
 	}
-}
-
-// askTrust asks, beside everything else, about scripts that wait: whether the project's may
-// run at all, and in a trusted folder whether to take what changed while a tool ran. An
-// untrusted folder is asked about once, not at every save.
-func (p *prompt) askTrust(ctx context.Context) {
-	p.askMu.Lock()
-	defer p.askMu.Unlock()
-	if p.asking || ctx.Err() != nil {
-		return
-	}
-	p.asking = true
-	p.asks.Add(1)
-	go func() {
-		defer p.asks.Done()
-		err := p.scriptQuestion(ctx)
-		if err != nil && !errors.Is(err, context.Canceled) {
-			p.loop.Say(render.Visible(err.Error()))
-		}
-		p.askMu.Lock()
-		p.asking = !p.isTrusted()
-		p.askMu.Unlock()
-		if err == nil && p.isTrusted() && len(p.held(ctx)) > 0 {
-			p.askTrust(ctx) // more has come meanwhile
-		}
-	}()
-}
-
-// held are the changes of scripts that wait for an answer now.
-func (p *prompt) held(ctx context.Context) (out []reload.Candidate) {
-	for _, s := range p.manager.Status(ctx) {
-		if s.Held != nil {
-			out = append(out, *s.Held)
-		}
-	}
-	return out
-}
-
-func heldNames(held []reload.Candidate) string {
-	var out []string
-	for _, c := range held {
-		out = append(out, fmt.Sprintf("%s %s", c.File, c.Kind))
-	}
-	return strings.Join(out, ", ")
-}
-
-func (p *prompt) scriptQuestion(ctx context.Context) error {
-	for {
-		held := p.held(ctx)
-		q := fmt.Sprintf("This folder has scripts that are not trusted: %s\nThey see and change what the agent does. Run the scripts? y / n / show ", heldNames(held))
-		if p.isTrusted() {
-			if len(held) == 0 {
-				return nil
-			}
-			q = fmt.Sprintf("While a tool ran, scripts of this folder changed: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
-		}
-		ans, err := p.ed.Ask(ctx, q, func(s string) bool {
-			s = strings.ToLower(s)
-			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show"
-		})
-		switch {
-		case errors.Is(err, repl.ErrNoPerson):
-			p.loop.Say(untrustedLine(p.sh, reload.Report{Held: held}))
-			return nil
-		case errors.Is(err, repl.ErrInterrupted):
-			ans = "n"
-		case err != nil:
-			return err
-		}
-		switch strings.ToLower(ans)[0] {
-		case 's':
-			p.showHeld(held)
-		case 'n':
-			return p.refuse(ctx, held)
-		default:
-			return p.Trust(ctx)
-		}
-	}
-}
-
-func (p *prompt) showHeld(held []reload.Candidate) {
-	for _, c := range held {
-		for _, f := range c.Files {
-			name := filepath.Base(f.Path)
-			switch {
-			case f.New == nil:
-				p.loop.Say("--- " + render.Visible(name) + " is gone")
-			case f.Old == nil:
-				p.loop.Say("--- " + render.Visible(name))
-				p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
-			default:
-				p.loop.Say(render.Visible(strings.TrimRight(toolfs.Diff(name, name, f.Old, f.New), "\n")))
-			}
-		}
-	}
-}
-
-// refuse leaves what waits where it is: in an untrusted folder all scripts, in a trusted
-// one the change, which is not asked about again.
-func (p *prompt) refuse(ctx context.Context, held []reload.Candidate) error {
-	if !p.isTrusted() {
-		p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
-		return nil
-	}
-	var ids []string
-	for _, c := range held {
-		ids = append(ids, c.ID)
-	}
-	p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
-	return p.manager.Drop(ctx, ids...)
-}
-
-// Trust implements repl.Shell: the project's scripts run from now on.
-func (p *prompt) Trust(ctx context.Context) error {
-	if err := p.trustProject(); err != nil {
-		return err
-	}
-	var ids []string
-	for _, c := range p.held(ctx) {
-		ids = append(ids, c.ID)
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	_, err := p.manager.Take(ctx, ids...)
-	return err
 }
 
 // earlyLines keeps what is said before there is a prompt.

@@ -135,6 +135,9 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 		}
 		return &exitCode{exitScript, errors.New("a script did not load, so nothing was asked; --safe runs without scripts")}
 	}
+	for _, w := range s.wanting(ctx) {
+		o.say(s.wantLine(w))
+	}
 	if len(rep.Held) > 0 {
 		o.say(untrustedLine(s, rep))
 		if f.approve == string(policy.ModeAll) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,24 @@ func newScriptsCommand(e *Env, f *flags) *cobra.Command {
 			RunE: func(cmd *cobra.Command, _ []string) error { return listScripts(cmd.Context(), e, f) }},
 		&cobra.Command{Use: "events [NAME]", Short: "Describe the events that scripts can hear", Args: cobra.MaximumNArgs(1),
 			RunE: func(_ *cobra.Command, args []string) error { return describeEvents(e, args) }},
-		&cobra.Command{Use: "trust", Short: "Trust the scripts of this folder as they are now", Args: noArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return trustScripts(e, f) }},
+		newTrustCommand(e, f),
 	)
+	return c
+}
+
+func newTrustCommand(e *Env, f *flags) *cobra.Command {
+	revoke := false
+	c := &cobra.Command{Use: "trust", Short: "Trust the scripts of this folder as they are now, and answer what they need", Args: noArgs,
+		Long: "trust lets the scripts of this folder run as they are now, and asks about what each script needs of files, programs and\n" +
+			"servers. The answers are read from standard input; without one nothing is granted.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if revoke {
+				return revokeTrust(e, f)
+			}
+			return trustScripts(cmd.Context(), e, f)
+		}}
+	c.Flags().BoolVar(&revoke, "revoke", false, "trust the folder no longer, and take back all that was granted in it")
+	c.Flags().StringArrayVar(&f.scripts, "script", nil, "answer what this script needs too (repeatable)")
 	return c
 }
 
@@ -46,18 +62,21 @@ func listScripts(ctx context.Context, e *Env, f *flags) error {
 	}
 	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)
 	for _, sc := range list {
-		fmt.Fprintln(w, scriptLine(sc))
+		fmt.Fprintln(w, scriptLine(sc, s.needsOf(ctx, sc.ID)))
 	}
 	return w.Flush()
 }
 
 // scriptLine is one row of a list of scripts.
-func scriptLine(sc reload.Script) string {
+func scriptLine(sc reload.Script, needs string) string {
 	state := string(sc.State)
 	if sc.State == reload.StateHeld {
 		state = "not trusted"
 	}
 	line := fmt.Sprintf("%s\t%s\t%d listeners", render.Visible(sc.ID), state, sc.Listeners)
+	if needs != "" {
+		line += "\tneeds " + needs
+	}
 	if sc.Err != nil {
 		line += "\t" + render.Visible(firstLine(sc.Err.Error()))
 	}
@@ -128,20 +147,62 @@ func fieldsOf(t reflect.Type) string {
 	return strings.Join(out, ", ")
 }
 
-func trustScripts(e *Env, f *flags) error {
+var noScriptsHere = errors.New("there is no " + scriptsPlace + " here to trust")
+
+func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	s, err := newShell(e, f, func(line string) { fmt.Fprintln(e.Stderr, line) }, nil)
 	if err != nil {
 		return err
 	}
 	defer s.stop()
 	err = s.trustProject()
-	if errors.Is(err, errNoFolder) {
-		return fmt.Errorf("there is no %s here to trust", scriptsPlace)
+	missing := errors.Is(err, errNoFolder)
+	switch {
+	case missing:
+	case err != nil:
+		return err
+	default:
+		fmt.Fprintf(e.Stdout, "%s is trusted as it is now; a save outside of dshsh asks again\n", s.projectScripts())
 	}
+	rep, err := s.start(ctx) // what a script needs it says itself
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "%s is trusted as it is now; a save outside of dshsh asks again\n", s.projectScripts())
+	for _, fail := range rep.Failures {
+		fmt.Fprintln(e.Stderr, render.Visible(fail.String()))
+	}
+	wants := s.wanting(ctx)
+	if missing && len(wants) == 0 && len(f.scripts) == 0 {
+		return noScriptsHere
+	}
+	in := bufio.NewScanner(e.Stdin)
+	for _, w := range wants {
+		fmt.Fprint(e.Stdout, render.Visible(w.id+" needs, in this folder:\n"+needLines(w)), "Grant it? y / n ")
+		in.Scan()
+		switch strings.ToLower(strings.TrimSpace(in.Text())) {
+		case "y", "yes":
+			if err := s.grant(w); err != nil {
+				return err
+			}
+			fmt.Fprintln(e.Stdout, "granted; --revoke takes it back")
+		default:
+			fmt.Fprintln(e.Stdout, "not granted")
+		}
+	}
+	return nil
+}
+
+func revokeTrust(e *Env, f *flags) error {
+	s, err := newShell(e, f, func(line string) { fmt.Fprintln(e.Stderr, line) }, nil)
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	n, err := s.trusts.Revoke(s.grants.folder)
+	if err := errors.Join(err, s.trusts.Forget(s.projectScripts())); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.Stdout, "%s is not trusted, and %d grants are taken back; a shell that runs keeps what it has\n", s.projectScripts(), n)
 	return nil
 }
 

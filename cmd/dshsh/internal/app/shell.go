@@ -47,9 +47,10 @@ type sh struct {
 	say func(line string) // shows a line to the person
 
 	writers   *writers
-	mu        sync.Mutex // guards trusted and onHeld
+	grants    *grants
+	mu        sync.Mutex // guards trusted and onReport
 	trusted   bool       // the project's scripts may run
-	onHeld    func()     // a change waits for trust
+	onReport  func()     // scripts have come or changed, or wait for an answer
 	approvals policy.Approvals
 	shown     map[string]string // last failure shown, by script; on the host thread
 	unused    []string          // logs of sessions that nothing was said in; on the host thread
@@ -85,11 +86,14 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
 	tools := append([]tool.Tool{s.bash}, files.Tools()...)
 	s.writers = &writers{now: e.Now}
+	s.grants = &grants{store: s.trusts, folder: filepath.Dir(filepath.Dir(s.projectScripts()))}
 	s.host, err = loop.New(loop.Config{
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: s.providers(),
 		Tools:     tools,
 		Policy:    s,
+		Modules:   s.modules(),
+		Grants:    s.grants,
 		Approve:   s.approver(mode, approve),
 		Retry:     s.retry,
 		Sections:  s.sections(),
@@ -211,7 +215,7 @@ func (s *sh) approver(mode policy.Mode, person func(context.Context, loop.Questi
 
 // start loads the scripts and begins to watch them.
 func (s *sh) start(ctx context.Context) (reload.Report, error) {
-	cfg := reload.Config{Host: s.host.Host, Gate: s.gate, Activated: s.activated, Notify: s.reloaded, Now: s.e.Now}
+	cfg := reload.Config{Host: s.host.Host, Gate: s.gate, Ask: s.askGrown, Activated: s.activated, Notify: s.reloaded, Now: s.e.Now}
 	if !s.f.safe {
 		for _, dir := range []string{s.cfg.Paths.Scripts, s.projectScripts()} {
 			if err := readable(dir); err != nil {
@@ -348,24 +352,23 @@ func (s *sh) anyHeld() bool {
 	return false
 }
 
-// setOnHeld says what is to happen when a change of a script waits for trust.
-func (s *sh) setOnHeld(fn func()) {
+// setOnReport says what is to happen when scripts have come or changed, or wait for an
+// answer.
+func (s *sh) setOnReport(fn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.onHeld = fn
+	s.onReport = fn
 }
 
 // reloaded is told of every attempt, off the thread.
 func (s *sh) reloaded(r reload.Report) {
-	if len(r.Held) > 0 {
-		s.mu.Lock()
-		onHeld := s.onHeld
-		s.mu.Unlock()
-		if onHeld != nil {
-			defer onHeld()
-		}
+	s.mu.Lock()
+	onReport := s.onReport
+	s.mu.Unlock()
+	if onReport != nil {
+		defer onReport()
 	}
-	if r.Trigger == reload.TriggerSave && r.Old != r.New && s.isTrusted() && !s.anyHeld() {
+	if (r.Trigger == reload.TriggerSave || r.Trigger == reload.TriggerTake) && r.Old != r.New && s.isTrusted() && !s.anyHeld() {
 		if err := s.rememberTrust(); err != nil && !errors.Is(err, errNoFolder) {
 			s.say(err.Error())
 		}

@@ -248,6 +248,9 @@ func (l *Loop) listScripts(ctx context.Context) {
 		if s.State == reload.StateInForce {
 			line += fmt.Sprintf(", %d listeners", s.Listeners)
 		}
+		if needs := l.shell.Needs(ctx, s.ID); needs != "" {
+			line += "\n    needs " + needs
+		}
 		if s.Err != nil {
 			line += "\n    " + strings.ReplaceAll(render.Visible(s.Err.Error()), "\n", "\n    ")
 		}

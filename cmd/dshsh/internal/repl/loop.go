@@ -30,8 +30,11 @@ type Shell interface {
 	// written as MODEL or PROVIDER/MODEL.
 	Route(loop.Agent) string
 	SetRoute(a loop.Agent, route string) error
-	// Trust lets the project's scripts run.
+	// Trust lets the project's scripts run, and asks again about what was not granted.
 	Trust(ctx context.Context) error
+	// Needs is what a script needs and whether it was granted, in a line; "" when it needs
+	// nothing.
+	Needs(ctx context.Context, id string) string
 }
 
 // Loop is the prompt's command loop: lines, keys and what the agent does arrive one at a

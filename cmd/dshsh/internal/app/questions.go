@@ -1,0 +1,305 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/cmd/dshsh/internal/repl"
+	toolfs "dshsh/loop/tool/fs"
+	"dshsh/runtime/reload"
+)
+
+// questions is what the prompt has asked about scripts, beside everything else: whether the
+// project's may run, whether to take what changed while a tool ran, what to grant.
+type questions struct {
+	asks sync.WaitGroup // the goroutine that asks
+
+	askMu  sync.Mutex      // guards what follows
+	asking bool            // there is such a goroutine
+	again  bool            // it is to look once more
+	put    map[string]bool // what is not asked about again, by key
+}
+
+// question is one that is to be put. Immutable.
+type question struct {
+	key  string // the same question
+	text string
+	line string // in its place where nobody can be asked
+	show []reload.Candidate
+	yes  func(ctx context.Context) error
+	no   func(ctx context.Context) error // not put again unless it drops what it is about
+}
+
+// ask puts the questions that there are, one after the other, on a goroutine of its own.
+func (p *prompt) ask(ctx context.Context) {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	if p.again = true; p.asking || ctx.Err() != nil {
+		return
+	}
+	p.asking = true
+	p.asks.Go(func() {
+		for p.more() {
+			for q := p.nextQuestion(ctx); q != nil; q = p.nextQuestion(ctx) {
+				p.note(q.key, true)
+				if err := p.putQuestion(ctx, q); err != nil && !errors.Is(err, context.Canceled) {
+					p.loop.Say(render.Visible(err.Error()))
+				}
+			}
+		}
+	})
+}
+
+// more says whether to look for questions, or that the goroutine is over.
+func (p *prompt) more() bool {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	p.asking, p.again = p.again, false
+	return p.asking
+}
+
+// note keeps a question from being put, or lets it.
+func (p *prompt) note(key string, put bool) {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	if p.put == nil {
+		p.put = map[string]bool{}
+	}
+	p.put[key] = put
+}
+
+func (p *prompt) wasPut(key string) bool {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	return p.put[key]
+}
+
+// held are the changes of scripts that wait for an answer: those that the gate holds, and
+// those that need more than was granted.
+func (p *prompt) held(ctx context.Context) (gate, grown []reload.Candidate) {
+	for _, s := range p.manager.Status(ctx) {
+		switch {
+		case s.Held == nil:
+		case s.Held.Asked:
+			grown = append(grown, *s.Held)
+		default:
+			gate = append(gate, *s.Held)
+		}
+	}
+	return gate, grown
+}
+
+// nextQuestion is the first that has not been put, or nil.
+func (p *prompt) nextQuestion(ctx context.Context) *question {
+	if ctx.Err() != nil {
+		return nil
+	}
+	gate, grown := p.held(ctx)
+	var all []*question
+	if len(gate) > 0 {
+		all = append(all, p.gateQuestion(gate))
+	}
+	for _, c := range grown {
+		all = append(all, p.grownQuestion(c))
+	}
+	for _, w := range p.wanting(ctx) {
+		all = append(all, p.grantQuestion(w))
+	}
+	for _, q := range all {
+		if !p.wasPut(q.key) {
+			return q
+		}
+	}
+	return nil
+}
+
+// gateQuestion asks whether the project's scripts may run at all, and in a trusted folder
+// whether to take what changed while a tool ran. An untrusted folder is asked about once,
+// not at every save.
+func (p *prompt) gateQuestion(held []reload.Candidate) *question {
+	q := &question{show: held, yes: p.take, line: untrustedLine(p.sh, reload.Report{Held: held})}
+	if !p.isTrusted() {
+		q.key = "trust"
+		q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%sThey see and change what the agent does; "+
+			"what they need beyond that is asked about when they run. Run the scripts? y / n / show ", heldNames(held), heldDetails(held))
+		q.no = func(context.Context) error {
+			p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
+			return nil
+		}
+		return q
+	}
+	var ids []string
+	for _, c := range held {
+		ids = append(ids, c.ID)
+		q.key += "held " + c.ID + " " + c.Hash + "\n"
+	}
+	q.text = fmt.Sprintf("While a tool ran, scripts of this folder changed: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
+	q.no = func(ctx context.Context) error {
+		p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
+		p.note(q.key, false)
+		return p.manager.Drop(ctx, ids...)
+	}
+	return q
+}
+
+// grownQuestion asks about a change that needs more than was granted.
+func (p *prompt) grownQuestion(c reload.Candidate) *question {
+	w := p.heldNeeds(c)
+	q := &question{show: []reload.Candidate{c}, key: "grown " + c.ID + " " + c.Hash, line: p.wantLine(w)}
+	q.text = fmt.Sprintf("%s has changed and needs more now:\n%sUntil you say so, the version in force stays. Grant it? y / n / show ", c.File, needLines(w))
+	q.yes = func(ctx context.Context) error {
+		if err := p.grant(w); err != nil {
+			return err
+		}
+		_, err := p.manager.Take(ctx, c.ID)
+		return err
+	}
+	q.no = func(ctx context.Context) error {
+		p.loop.Say("not taken: the version in force stays; a save, or `/reload`, brings the question back")
+		p.note(q.key, false)
+		return p.manager.Drop(ctx, c.ID)
+	}
+	return q
+}
+
+// grantQuestion asks about a script in force that has not been granted what it needs.
+func (p *prompt) grantQuestion(w wanting) *question {
+	return &question{
+		key:  "grant " + w.key + " " + needsText(w.needs),
+		text: fmt.Sprintf("%s needs, in this folder:\n%sGrant it? y / n ", w.file, needLines(w)),
+		line: p.wantLine(w),
+		yes: func(context.Context) error {
+			p.loop.Say(render.Visible(w.file) + " has what it needs, now and at later starts; `dshsh scripts trust --revoke` takes it back")
+			return p.grant(w)
+		},
+		no: func(context.Context) error {
+			p.loop.Say(render.Visible(w.file) + " does without; `/scripts trust` or a new start asks again")
+			return nil
+		},
+	}
+}
+
+func needLines(w wanting) string {
+	var b strings.Builder
+	for _, n := range w.needs {
+		fmt.Fprintf(&b, "  %s\n", n)
+	}
+	return b.String()
+}
+
+func heldNames(held []reload.Candidate) string {
+	var out []string
+	for _, c := range held {
+		out = append(out, fmt.Sprintf("%s %s", c.File, c.Kind))
+	}
+	return strings.Join(out, ", ")
+}
+
+// heldDetails is a line for each of the scripts: its size, and what names its content.
+func heldDetails(held []reload.Candidate) string {
+	const most = 10
+	var b strings.Builder
+	for i, c := range held {
+		if i == most {
+			fmt.Fprintf(&b, "  and %d more\n", len(held)-most)
+			break
+		}
+		for _, f := range c.Files {
+			if filepath.Base(f.Path) == c.File && f.New != nil {
+				fmt.Fprintf(&b, "  %s  %d bytes  sha256 %.12x\n", c.File, len(f.New), sha256.Sum256(f.New))
+				break
+			}
+		}
+	}
+	return b.String()
+}
+
+func (p *prompt) putQuestion(ctx context.Context, q *question) error {
+	for {
+		ans, err := p.ed.Ask(ctx, q.text, func(s string) bool {
+			s = strings.ToLower(s)
+			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show" && q.show != nil
+		})
+		switch {
+		case errors.Is(err, repl.ErrNoPerson):
+			p.loop.Say(q.line)
+			return nil
+		case errors.Is(err, repl.ErrInterrupted):
+			ans = "n"
+		case err != nil:
+			return err
+		}
+		switch strings.ToLower(ans)[0] {
+		case 's':
+			p.showHeld(q.show)
+		case 'n':
+			return q.no(ctx)
+		default:
+			return q.yes(ctx)
+		}
+	}
+}
+
+func (p *prompt) showHeld(held []reload.Candidate) {
+	for _, c := range held {
+		for _, f := range c.Files {
+			name := filepath.Base(f.Path)
+			switch {
+			case f.New == nil:
+				p.loop.Say("--- " + render.Visible(name) + " is gone")
+			case f.Old == nil:
+				p.loop.Say("--- " + render.Visible(name))
+				p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
+			default:
+				p.loop.Say(render.Visible(strings.TrimRight(toolfs.Diff(name, name, f.Old, f.New), "\n")))
+			}
+		}
+	}
+}
+
+// take lets the project's scripts run from now on, and takes what the gate holds.
+func (p *prompt) take(ctx context.Context) error {
+	if err := p.trustProject(); err != nil {
+		return err
+	}
+	gate, _ := p.held(ctx)
+	var ids []string
+	for _, c := range gate {
+		ids = append(ids, c.ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := p.manager.Take(ctx, ids...)
+	return err
+}
+
+// Trust implements repl.Shell: the project's scripts run from now on, and what was not
+// granted is asked about again.
+func (p *prompt) Trust(ctx context.Context) error {
+	err := p.take(ctx)
+	if errors.Is(err, errNoFolder) {
+		if err = nil; len(p.wanting(ctx)) == 0 { // the user's own scripts may have needs too
+			err = noScriptsHere
+		}
+	}
+	p.askMu.Lock()
+	clear(p.put)
+	p.askMu.Unlock()
+	p.mu.Lock()
+	look := p.onReport
+	p.mu.Unlock()
+	if look != nil {
+		look()
+	}
+	return err
+}
+
+// Needs implements repl.Shell.
+func (p *prompt) Needs(ctx context.Context, id string) string { return p.needsOf(ctx, id) }
