@@ -104,7 +104,6 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 		return err
 	}
 	p.sh = s
-	s.person = func(ctx context.Context, q runtime.Question) (runtime.Answer, error) { return p.loop.Ask(ctx, q) }
 	defer s.stop()
 	if err := os.MkdirAll(s.cfg.Paths.State, 0o700); err != nil {
 		early.say("history is not kept: " + err.Error())
