@@ -12,7 +12,6 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
-	"dshsh/runtime"
 	"dshsh/runtime/reload"
 	"dshsh/session"
 )
