@@ -1,12 +1,11 @@
 package openai
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 
 	"dshsh/loop/model"
+	"dshsh/loop/model/internal/wire"
 )
 
 // call is a tool call that is being put together from fragments.
@@ -28,10 +27,11 @@ func (s *stream) fragment(f *fragment) {
 		s.closeText()
 		c = &call{block: s.blocks, index: f.Index, id: f.ID, name: name}
 		s.blocks++
+		s.Calls++
 		s.calls = append(s.calls, c)
-		s.push(model.NewBlockStart(c.block, model.BlockToolCall))
+		s.Push(model.NewBlockStart(c.block, model.BlockToolCall))
 		c.arguments.WriteString(arguments)
-		s.push(model.NewToolCallDelta(c.block, c.id, c.name, arguments))
+		s.Push(model.NewToolCallDelta(c.block, c.id, c.name, arguments))
 		return
 	}
 	fresh := model.NewToolCallDelta(c.block, "", "", arguments)
@@ -47,7 +47,7 @@ func (s *stream) fragment(f *fragment) {
 	}
 	c.arguments.WriteString(arguments)
 	if fresh.ID != "" || fresh.Name != "" || arguments != "" {
-		s.push(fresh)
+		s.Push(fresh)
 	}
 }
 
@@ -115,16 +115,9 @@ func (s *stream) closeCalls() {
 	seen := make(map[string]bool, len(s.calls))
 	for _, c := range s.calls {
 		if c.id == "" || seen[c.id] {
-			c.id = newID()
+			c.id = wire.NewID()
 		}
 		seen[c.id] = true
-		s.push(model.NewBlockEnd(c.block, model.ToolCall(c.id, c.name, model.ScrubJSON(c.arguments.String()))))
+		s.Push(model.NewBlockEnd(c.block, model.ToolCall(c.id, c.name, model.ScrubJSON(c.arguments.String()))))
 	}
-}
-
-// newID returns an id that is new in any session.
-func newID() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return "call_" + hex.EncodeToString(b[:])
 }

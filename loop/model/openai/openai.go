@@ -26,10 +26,8 @@ package openai
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -80,7 +78,8 @@ type Options struct {
 	// as reasoning_content. Services that reason between tool calls want it (DeepSeek
 	// refuses the next request without); others ignore or refuse the field.
 	ReplayReasoning bool
-	// Info tells what is known of a model; by default a short list of well-known ones.
+	// Info tells what is known of a model; by default what model.KnownModels says
+	// of the provider's name.
 	Info func(model string) model.Info
 }
 
@@ -104,35 +103,24 @@ var _ model.Provider = (*Provider)(nil)
 // New returns a provider for the service at o.BaseURL. It does no I/O and cannot fail; a
 // base URL that is none is reported by the first call.
 func New(o Options) *Provider {
-	o.Name = or(o.Name, "openai")
-	o.BaseURL = or(o.BaseURL, DefaultBaseURL)
-	o.KeyHint = or(o.KeyHint, "OPENAI_API_KEY")
+	o.Name = wire.Or(o.Name, "openai")
+	o.BaseURL = wire.Or(o.BaseURL, DefaultBaseURL)
+	o.KeyHint = wire.Or(o.KeyHint, "OPENAI_API_KEY")
 	o.APIKey = strings.TrimSpace(o.APIKey)
 	o.Headers = maps.Clone(o.Headers)
 	if o.Info == nil {
-		o.Info = knownModel
+		name := o.Name
+		o.Info = func(id string) model.Info { return model.KnownModels().Info(name, id) }
 	}
 	p := &Provider{options: o, limits: wire.Limits{
-		FirstByte: limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
-		Idle:      limit(o.IdleTimeout, DefaultIdleTimeout),
-		Stall:     limit(o.StallTimeout, DefaultStallTimeout),
+		FirstByte: wire.Limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
+		Idle:      wire.Limit(o.IdleTimeout, DefaultIdleTimeout),
+		Stall:     wire.Limit(o.StallTimeout, DefaultStallTimeout),
 	}}
-	p.endpoint, p.service.Host, p.badURL = endpoint(o.BaseURL)
+	p.endpoint, p.service.Host, p.badURL = wire.Endpoint(o.BaseURL, "/chat/completions", DefaultBaseURL)
 	p.service.Key, p.service.KeyHint = o.APIKey, o.KeyHint
-	for name, value := range o.Headers {
-		name = strings.ToLower(name)
-		for _, part := range [...]string{"auth", "key", "token", "secret"} {
-			if strings.Contains(name, part) {
-				p.service.Secrets = append(p.service.Secrets, strings.TrimPrefix(value, "Bearer "))
-				break
-			}
-		}
-	}
-	if o.HTTPClient == nil {
-		p.client = wire.NoRedirect(&http.Client{Transport: wire.Transport()})
-	} else {
-		p.client = wire.NoRedirect(o.HTTPClient)
-	}
+	p.service.Secrets = wire.Secrets(o.Headers)
+	p.client = wire.Client(o.HTTPClient)
 	return p
 }
 
@@ -140,44 +128,13 @@ func New(o Options) *Provider {
 // as defaults, reasoning sent back, and the reasoning effort "none" turning thinking
 // off.
 func DeepSeek(o Options) *Provider {
-	o.Name = or(o.Name, "deepseek")
-	o.BaseURL = or(o.BaseURL, "https://api.deepseek.com")
-	o.KeyHint = or(o.KeyHint, "DEEPSEEK_API_KEY")
+	o.Name = wire.Or(o.Name, "deepseek")
+	o.BaseURL = wire.Or(o.BaseURL, "https://api.deepseek.com")
+	o.KeyHint = wire.Or(o.KeyHint, "DEEPSEEK_API_KEY")
 	o.ReplayReasoning = true
 	p := New(o)
 	p.deepseek = true
 	return p
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-func limit(d, otherwise time.Duration) time.Duration {
-	switch {
-	case d == 0:
-		return otherwise
-	case d < 0:
-		return 0
-	}
-	return d
-}
-
-// endpoint returns the address to post to and its host for messages.
-func endpoint(base string) (address, host string, err error) {
-	u, err := url.Parse(strings.TrimSpace(base))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		// Without the address itself, which may hold a password.
-		return "", "", fmt.Errorf("the base URL is not an http or https address such as %s; correct it in the configuration or with --base-url", DefaultBaseURL)
-	}
-	const path = "/chat/completions"
-	if !strings.HasSuffix(u.Path, path) {
-		u = u.JoinPath(path)
-	}
-	return u.String(), u.Host, nil
 }
 
 // Name implements model.Provider.
@@ -259,28 +216,4 @@ func (p *Provider) learn(sent form, req *model.Request, status int, said []byte)
 		return true
 	}
 	return false
-}
-
-// knownModel gives the context windows that the makers publish. It is a convenience for
-// the display of how full the context is; the longest prefix decides.
-func knownModel(name string) model.Info {
-	best := ""
-	for prefix := range windows {
-		if strings.HasPrefix(name, prefix) && len(prefix) > len(best) {
-			best = prefix
-		}
-	}
-	return model.Info{ContextWindow: windows[best]}
-}
-
-var windows = map[string]int{
-	"deepseek-v4":       1_000_000,
-	"deepseek-chat":     128_000,
-	"deepseek-reasoner": 128_000,
-	"gpt-4o":            128_000,
-	"gpt-4.1":           1_047_576,
-	"gpt-5":             400_000,
-	"o1":                200_000,
-	"o3":                200_000,
-	"o4-mini":           200_000,
 }

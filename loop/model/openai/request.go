@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"dshsh/loop/model"
+	"dshsh/loop/model/internal/wire"
 )
 
 // The request, as it goes over the wire.
@@ -124,15 +125,15 @@ func (p *Provider) messages(req *model.Request) []wireMessage {
 			}
 			out = append(out, a)
 			for _, call := range m.ToolCalls() {
-				content := "(no result: the call was not run to its end)"
-				if r := resultOf(req.Messages[i+1:], call.ID, taken); r != nil {
+				content := wire.NoResult
+				if r := wire.ResultOf(req.Messages[i+1:], call.ID, taken); r != nil {
 					taken[r] = true
-					content = resultText(r)
+					content = wire.ResultText(r)
 				}
 				out = append(out, wireMessage{Role: "tool", ToolCallID: call.ID, Content: content})
 			}
 		case model.RoleSystem:
-			out = append(out, wireMessage{Role: model.RoleSystem, Content: join(m.Content)})
+			out = append(out, wireMessage{Role: model.RoleSystem, Content: wire.Join(m.Content)})
 		default:
 			if content := userContent(m.Content, taken); content != nil {
 				out = append(out, wireMessage{Role: model.RoleUser, Content: content})
@@ -140,48 +141,6 @@ func (p *Provider) messages(req *model.Request) []wireMessage {
 		}
 	}
 	return out
-}
-
-// resultOf finds the result of a call before the next assistant message.
-func resultOf(messages []model.Message, id string, taken map[*model.Block]bool) *model.Block {
-	for i := range messages {
-		m := &messages[i]
-		if m.Role == model.RoleAssistant {
-			return nil
-		}
-		for j := range m.Content {
-			b := &m.Content[j]
-			if b.Type == model.BlockToolResult && b.ToolCallID == id && !taken[b] {
-				return b
-			}
-		}
-	}
-	return nil
-}
-
-// resultText is what the model reads of a result; an error is told by its own text.
-func resultText(r *model.Block) string {
-	if s := join(r.Content); strings.TrimSpace(s) != "" {
-		return s
-	}
-	if r.IsError {
-		return "(error without a message)"
-	}
-	return "(no output)"
-}
-
-// join returns the text of blocks, images named.
-func join(blocks []model.Block) string {
-	var parts []string
-	for _, b := range blocks {
-		switch b.Type {
-		case model.BlockText:
-			parts = append(parts, b.Text)
-		case model.BlockImage:
-			parts = append(parts, "(an image that this model was not sent)")
-		}
-	}
-	return strings.Join(parts, "\n\n")
 }
 
 // userContent maps a user message: a string, or a list of parts if there are images, or
@@ -195,7 +154,7 @@ func userContent(blocks []model.Block, taken map[*model.Block]bool) any {
 		case b.Type == model.BlockText && b.Text != "":
 			parts = append(parts, wirePart{Type: "text", Text: b.Text})
 		case b.Type == model.BlockToolResult && !taken[b]:
-			parts = append(parts, wirePart{Type: "text", Text: "Result of an earlier tool call:\n" + resultText(b)})
+			parts = append(parts, wirePart{Type: "text", Text: "Result of an earlier tool call:\n" + wire.ResultText(b)})
 		case b.Type == model.BlockImage:
 			var image wireImage
 			if json.Unmarshal(b.Attachment, &image) == nil && image.URL != "" {
@@ -232,7 +191,7 @@ func (p *Provider) assistant(m *model.Message) (w wireMessage, empty bool) {
 		case model.BlockToolCall:
 			w.ToolCalls = append(w.ToolCalls, wireToolCall{
 				ID: b.ID, Type: "function",
-				Function: wireFunction{Name: functionName(b.Name), Arguments: arguments(b.Arguments)},
+				Function: wireFunction{Name: wire.ToolName(b.Name), Arguments: wire.Arguments(b.Arguments)},
 			})
 		}
 	}
@@ -246,35 +205,4 @@ func (p *Provider) assistant(m *model.Message) (w wireMessage, empty bool) {
 		w.ReasoningContent = &r
 	}
 	return w, text.Len() == 0 && len(w.ToolCalls) == 0
-}
-
-// arguments returns what is sent of the arguments of an earlier call. Services parse
-// them, so what is not a JSON object is wrapped into one.
-func arguments(raw string) string {
-	raw = model.ScrubJSON(raw)
-	trimmed := strings.TrimSpace(raw)
-	if trimmed == "" {
-		return "{}"
-	}
-	if trimmed[0] == '{' && json.Valid([]byte(raw)) {
-		return raw
-	}
-	wrapped, _ := json.Marshal(map[string]string{"invalid_arguments": raw}) // a string always marshals
-	return string(wrapped)
-}
-
-// functionName returns a name that services accept in a history: a model can ask for a
-// tool of any name, and that must not make every later request fail.
-func functionName(name string) string {
-	valid := func(r rune) rune {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '_', r == '-':
-			return r
-		}
-		return '_'
-	}
-	if name = strings.Map(valid, name); name == "" {
-		return "unnamed"
-	}
-	return name[:min(len(name), 64)]
 }

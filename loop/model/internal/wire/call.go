@@ -42,7 +42,12 @@ type Service struct {
 	Secrets []string
 	// KeyHint says where the key is set, such as OPENAI_API_KEY.
 	KeyHint string
+	// URLHint says what a base URL looks like, as in "check the base URL, ..."; by default
+	// that it often ends in /v1.
+	URLHint string
 }
+
+func (s Service) urlHint() string { return Or(s.URLHint, "which often ends in /v1") }
 
 // Response is the answer to a call, from its headers on. Read and what is documented as
 // the reader's are used on one goroutine; Close may be called from any.

@@ -20,6 +20,8 @@ type APIError struct {
 	Type    string
 	Code    string
 	Status  int // an HTTP status given inside the body, or 0
+	// RequestID is the service's own name for the call, where the body tells it.
+	RequestID string
 }
 
 // ParseError finds an error in a JSON body or frame:
@@ -27,7 +29,7 @@ type APIError struct {
 //	{"error":{"message":..., "type":..., "code": text or number}}
 //	{"error":"text"}
 //	{"object":"error","message":..., "code":...}
-//	{"type":"error","error":{...}}
+//	{"type":"error","error":{...},"request_id":...}
 //	{"detail":"text"} or {"detail":[{"msg":...}]}, in a body only
 //
 // false means that there is none. An error that is null, false or empty is none.
@@ -37,6 +39,8 @@ func ParseError(body []byte) (APIError, bool) {
 		Object string
 		Type   string
 		Detail json.RawMessage
+
+		RequestID string `json:"request_id"`
 	}
 	if json.Unmarshal(body, &b) != nil {
 		return APIError{}, false
@@ -45,7 +49,9 @@ func ParseError(body []byte) (APIError, bool) {
 	case absent(b.Error) && (b.Object == "error" || b.Type == "error"):
 		return errorObject(body), true
 	case !absent(b.Error):
-		return errorObject(b.Error), true
+		e := errorObject(b.Error)
+		e.RequestID = b.RequestID
+		return e, true
 	case !absent(b.Detail):
 		var list []struct{ Msg string }
 		if json.Unmarshal(b.Detail, &list) == nil && len(list) > 0 {
@@ -122,8 +128,9 @@ func (r *Response) StatusFailure(modelName string) (*model.Failure, []byte) {
 	}
 	code := codeOf(r.Status, e)
 	return r.Failure(&model.Failure{
-		Code:   code,
-		Status: r.Status,
+		Code:      code,
+		Status:    r.Status,
+		RequestID: Or(r.RequestID, e.RequestID),
 		Message: fmt.Sprintf("%s %s (HTTP %d)%s%s",
 			r.service.Host, verdict(r.Status, code), r.Status, said(e.Message), r.advice(code, modelName)),
 		ProviderRetryAfterMs: RetryAfter(r.Header, time.Now()),
@@ -137,8 +144,9 @@ func (r *Response) StreamFailure(e APIError, modelName string) *model.Failure {
 		code = model.CodeServer // it took the request and failed on the way
 	}
 	return r.Failure(&model.Failure{
-		Code:   code,
-		Status: e.Status,
+		Code:      code,
+		Status:    e.Status,
+		RequestID: Or(r.RequestID, e.RequestID),
 		Message: fmt.Sprintf("%s reported an error instead of finishing the reply%s%s",
 			r.service.Host, said(e.Message), r.advice(code, modelName)),
 		ProviderRetryAfterMs: RetryAfter(r.Header, time.Now()),
@@ -196,7 +204,7 @@ func (r *Response) advice(code, modelName string) string {
 		}
 		return " Try again in a while."
 	case r.Status == http.StatusNotFound:
-		return fmt.Sprintf(" Check the model name %q and the base URL, which often ends in /v1.", modelName)
+		return fmt.Sprintf(" Check the model name %q and the base URL, %s.", modelName, r.service.urlHint())
 	case r.Status >= 300 && r.Status < 400:
 		if to := r.Header.Get("Location"); to != "" {
 			return fmt.Sprintf(" It points to %s; if that is right, make it the base URL.", clean(to, 200))
@@ -222,7 +230,8 @@ func codeOf(status int, e APIError) string {
 	switch {
 	case status == http.StatusUnauthorized || has(tag, "invalid_api_key", "authentication_error"):
 		return model.CodeInvalidCredential
-	case status == http.StatusPaymentRequired || has(tag, "insufficient_quota", "billing", "insufficient_balance"):
+	case status == http.StatusPaymentRequired || has(tag, "insufficient_quota", "billing", "insufficient_balance"),
+		has(text, "credit balance is too low"):
 		return model.CodeQuota
 	case status == http.StatusTooManyRequests:
 		return model.CodeRateLimit
@@ -230,7 +239,7 @@ func codeOf(status int, e APIError) string {
 		return model.CodeContentFilter
 	case status == http.StatusRequestEntityTooLarge,
 		has(tag, "context_length", "context_size", "request_too_large"),
-		has(text, "context length", "context window", "maximum context", "context size",
+		has(text, "context length", "context window", "context limit", "maximum context", "context size",
 			"prompt is too long", "input is too long", "reduce the length of the messages"):
 		return model.CodeContextWindow
 	case has(tag, "rate_limit"):
