@@ -146,13 +146,7 @@ type activity struct {
 func (a *agent) newActivity() *activity {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	act := &activity{ctx: ctx, cancel: cancel, gen: a.h.Current().Hold(), since: a.arrivals.Load()}
-	act.signal = runtime.NewSignal(ctx, func(err error) runtime.Value {
-		var c *Cause
-		if errors.As(err, &c) {
-			return runtime.ValueOf(c)
-		}
-		return runtime.Message(err)
-	})
+	act.signal = runtime.NewSignal(ctx, abortReason)
 	a.act = act
 	a.mark.Store(act)
 	return act
@@ -162,6 +156,15 @@ func (act *activity) aborted() bool { return act.ctx.Err() != nil }
 
 // cause is why the activity was cancelled, or nil.
 func (act *activity) cause() *Cause {
+// abortReason is what scripts read of why a signal was aborted.
+func abortReason(err error) runtime.Value {
+	var c *Cause
+	if errors.As(err, &c) {
+		return runtime.ValueOf(c)
+	}
+	return runtime.Message(err)
+}
+
 	var c *Cause
 	if errors.As(context.Cause(act.ctx), &c) {
 		return c

@@ -39,6 +39,11 @@ type Config struct {
 	// or ErrNobody, is a denial.
 	Approve func(ctx context.Context, q Question) (Answer, error)
 	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
+	// UI is whom scripts' ctx.ui speaks to; nil is nobody. A question's Owner is an Agent,
+	// or nil.
+	UI runtime.UI
+	// Commands are names of slash commands that scripts may not take.
+	Commands []string
 	Retry func(provider string) *RetryPolicy
 	// Sections is the system prompt's standing part.
 	Sections []PromptSection
@@ -171,7 +176,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.Host = runtime.NewHost(runtime.HostConfig{
 		Events: catalogue, Engines: cfg.Engines, Limits: cfg.Limits, Modules: cfg.Modules, Grants: cfg.Grants, Now: h.cfg.Now, Thread: cfg.Thread,
-		Observer: (*observer)(h), Members: append(h.members(), cfg.Members...),
+		Observer: (*observer)(h), UI: cfg.UI, Members: append(h.members(), cfg.Members...),
 	})
 	return h, nil
 }

@@ -28,9 +28,16 @@ type slot struct {
 func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, err error) {
 	var flying []*slot
 	next, most := 0, a.h.parallel // a change of the cap counts from the next message on
+	asked, yes := -1, false
+	safe := func() bool { // of the next call; it is asked once
+		if asked != next {
+			asked, yes = next, a.concurrencySafe(act, calls[next])
+		}
+		return yes
+	}
 	for next < len(calls) || len(flying) > 0 {
-		if next < len(calls) && !act.aborted() && a.mayStart(act, calls[next], flying, most) {
-			s, err := a.startCall(act, calls[next])
+		if next < len(calls) && !act.aborted() && mayStart(flying, most, safe) {
+			s, err := a.startCall(act, calls[next], safe())
 			if err != nil {
 				return false, a.drain(flying, err)
 			}
@@ -58,14 +65,14 @@ func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, er
 }
 
 // mayStart applies the barriers and the cap.
-func (a *agent) mayStart(act *activity, c model.Block, flying []*slot, most int) bool {
+func mayStart(flying []*slot, most int, safe func() bool) bool {
 	if len(flying) == 0 {
 		return true
 	}
 	if len(flying) >= most || !flying[len(flying)-1].parallel {
 		return false
 	}
-	return a.concurrencySafe(act, c)
+	return safe()
 }
 
 // concurrencySafe asks the tool; anything but a clear yes is no.
@@ -77,7 +84,7 @@ func (a *agent) concurrencySafe(act *activity, c model.Block) bool {
 		safe, ok := found.native.Tool.(tool.ConcurrencySafer)
 		return ok && found.native.schema.Validate(args) == nil && asked(func() bool { return safe.ConcurrencySafe(args) })
 	case found.script != nil:
-		return found.script.concurrencySafe(act, args)
+		return found.script.concurrencySafe(a, act, args)
 	}
 	return false
 }
@@ -93,8 +100,8 @@ func asked(fn func() bool) (yes bool) {
 }
 
 // startCall records a call, has it judged, and begins its body.
-func (a *agent) startCall(act *activity, c model.Block) (*slot, error) {
-	s := &slot{block: c, parallel: a.concurrencySafe(act, c), done: make(chan struct{})}
+func (a *agent) startCall(act *activity, c model.Block, parallel bool) (*slot, error) {
+	s := &slot{block: c, parallel: parallel, done: make(chan struct{})}
 	rec, err := a.append(RecToolCall, ToolCallRecord{Turn: act.turn, Step: act.step, CallID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	if err != nil {
 		return nil, err

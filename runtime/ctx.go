@@ -49,6 +49,7 @@ func newCtxClass(more []*Member) *Class {
 		{Name: "on", Load: true, Doc: "Subscribes to an event. Returns a function that unsubscribes.",
 			Signature: "(event: string, opts?: ListenOptions, fn: Function): () => void", Fn: ctxOn},
 		{Name: "emit", Doc: "Fires an event of the scripts' own, named my/...; the payload is a JSON value.", Signature: "(event: `my/${string}`, payload?: any): void", Fn: ctxEmit},
+		{Name: "ui", Doc: "The person at the prompt.", Signature: "UI", Get: func(Object) (Value, error) { return theUI, nil }},
 		{Name: "effect", Load: true, Doc: "Runs fn when the script comes into force; the function that it returns is run when the script goes.",
 			Signature: "(fn: () => void | (() => void)): void", Fn: ctxEffect},
 		{Name: "log", Load: true, Doc: "Shows a line, with the script's name.", Signature: "(...values: unknown[]): void", Fn: ctxLog},

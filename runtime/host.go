@@ -20,6 +20,7 @@ type Host struct {
 	ctxClass  *Class
 	limits    Limits
 	observer  Observer
+	ui        UI                // nil = nobody
 	onPanic   func(*PanicError) // the embedder's
 	now       func() time.Time
 	random    func() float64 // nil = each script has a source of its own
@@ -47,6 +48,7 @@ type HostConfig struct {
 	Grants   Grants    // what the user has granted them; nil = nothing
 	Limits   Limits
 	Observer Observer         // told of failures and decisions; nil = nobody
+	UI       UI               // whom ctx.ui speaks to; nil = nobody
 	Now      func() time.Time // the scripts' clock; nil = time.Now
 	Random   func() float64   // in [0, 1), what scripts draw from, called on the thread; nil = see Instance.Random
 	Thread   ThreadOptions
@@ -81,7 +83,7 @@ type Failure struct {
 // NewHost returns a host without scripts.
 func NewHost(c HostConfig) *Host {
 	h := &Host{
-		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, now: c.Now, random: c.Random,
+		catalogue: c.Events, engines: map[string]Engine{}, limits: c.Limits.withDefaults(), observer: c.Observer, ui: c.UI, now: c.Now, random: c.Random,
 		grants: c.Grants, modules: c.Modules,
 		golisteners: map[*Event][]*Listener{}, generations: map[*Generation]struct{}{}, instances: map[*Instance]struct{}{}, waits: waits{},
 	}

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -290,7 +291,7 @@ func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
 	defer h.End()
 	old := in.host.Thread.SetHook(h)
 	defer in.host.Thread.SetHook(old)
-	if err := guard(func() error { return fn(h) }); err != nil && ctx.Err() == nil {
+	if err := guard(func() error { return fn(h) }); err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnloaded) {
 		in.host.report(Failure{Instance: in, What: what, Err: err})
 	}
 }

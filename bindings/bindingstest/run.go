@@ -188,7 +188,7 @@ type bench struct {
 func newBench(t *testing.T, e runtime.Engine, c *testCase) *bench {
 	b := &bench{t: t, c: c, engine: e, toy: &Toy{Name: "toy1"}, heavy: &Heavy{}, box: &box{map[string]runtime.Value{}}, done: make(chan struct{}, 100), changed: make(chan struct{}, 1), got: map[string][]string{}}
 	b.host = runtime.NewHost(runtime.HostConfig{
-		Events: Catalogue(), Engines: []runtime.Engine{e}, Limits: c.limits, Observer: (*observer)(b),
+		Events: Catalogue(), Engines: []runtime.Engine{e}, Limits: c.limits, Observer: (*observer)(b), UI: (*person)(b),
 		Members: []*runtime.Member{{Name: "test", Load: true, Doc: "What cases need.",
 			Get: func(runtime.Object) (runtime.Value, error) { return &tester{b}, nil }}},
 		Thread: runtime.ThreadOptions{Debug: true},

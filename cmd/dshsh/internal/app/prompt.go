@@ -12,6 +12,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
+	"dshsh/runtime"
 	"dshsh/runtime/reload"
 	"dshsh/session"
 )
@@ -103,6 +104,7 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 		return err
 	}
 	p.sh = s
+	s.person = func(ctx context.Context, q runtime.Question) (runtime.Answer, error) { return p.loop.Ask(ctx, q) }
 	defer s.stop()
 	if err := os.MkdirAll(s.cfg.Paths.State, 0o700); err != nil {
 		early.say("history is not kept: " + err.Error())

@@ -15,6 +15,7 @@ import (
 	"dshsh/bindings/lua"
 	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
+	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/cmd/dshsh/internal/trust"
 	"dshsh/loop"
 	"dshsh/loop/model"
@@ -44,7 +45,8 @@ type sh struct {
 	bash    *shell.Bash
 	policy  policy.Config
 
-	say func(line string) // shows a line to the person
+	say    func(line string)                                               // shows a line to the person
+	person func(context.Context, runtime.Question) (runtime.Answer, error) // answers scripts; nil = nobody is there. Set before scripts run
 
 	writers   *writers
 	grants    *grants
@@ -91,6 +93,8 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: s.providers(),
 		Tools:     tools,
+		Commands:  repl.CommandNames(),
+		UI:        s,
 		Policy:    s,
 		Modules:   s.modules(),
 		Grants:    s.grants,

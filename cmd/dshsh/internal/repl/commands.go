@@ -3,8 +3,6 @@ package repl
 import (
 	"context"
 	"fmt"
-	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -38,6 +36,15 @@ func init() {
 	}
 }
 
+// CommandNames are those of the built-in slash commands, which no script may take.
+func CommandNames() []string {
+	names := make([]string, 0, len(commands))
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // command runs a slash command: a built-in one, or a script's.
 func (l *Loop) command(ctx context.Context, text string) {
 	name, args, _ := strings.Cut(strings.TrimPrefix(text, "/"), " ")
@@ -48,10 +55,7 @@ func (l *Loop) command(ctx context.Context, text string) {
 			return
 		}
 	}
-	names := make([]string, 0, len(commands))
-	for _, c := range commands {
-		names = append(names, c.name)
-	}
+	names := CommandNames()
 	h, a := l.shell.Host(), l.Agent()
 	found := false
 	_ = h.Do(ctx, func() {
@@ -339,69 +343,4 @@ func (l *Loop) cmdModel(ctx context.Context, route string) {
 		l.Say("model: " + render.Visible(l.shell.Route(a)))
 		l.status()
 	})
-}
-
-// CompleteLine completes commands, script names and session ids. It is an Editor's
-// Complete.
-func (l *Loop) CompleteLine(line string, pos int) []Candidate {
-	line = line[:pos]
-	if !strings.HasPrefix(line, "/") {
-		return nil
-	}
-	name, arg, hasArg := strings.Cut(line[1:], " ")
-	if !hasArg {
-		return l.completeCommands(name)
-	}
-	var words []string
-	switch name {
-	case "resume":
-		infos, err := l.shell.Sessions()
-		if err == nil {
-			for _, in := range infos {
-				words = append(words, in.ID)
-			}
-		}
-	case "scripts":
-		words = []string{"on ", "off ", "trust", "rollback"}
-		if verb, _, ok := strings.Cut(arg, " "); ok {
-			words = nil
-			for _, s := range l.shell.Scripts().Status(context.Background()) {
-				words = append(words, verb+" "+s.File)
-			}
-		}
-	case "queue":
-		words = []string{"clear"}
-	}
-	var out []Candidate
-	for _, w := range words {
-		if strings.HasPrefix(w, arg) {
-			out = append(out, Candidate{From: len(name) + 2, Text: w})
-		}
-	}
-	return out
-}
-
-func (l *Loop) completeCommands(prefix string) []Candidate {
-	labels := map[string]string{}
-	for _, c := range commands {
-		labels[c.name] = c.help
-	}
-	h := l.shell.Host()
-	_ = h.Do(context.Background(), func() {
-		for _, r := range h.Current().Offers(loop.OfferCommand, l.Agent()) {
-			labels[r.Name] = r.Spec.(*loop.Command).Description
-		}
-	})
-	var names []string
-	for n := range labels {
-		if strings.HasPrefix(n, prefix) {
-			names = append(names, n)
-		}
-	}
-	sort.Strings(names)
-	var out []Candidate
-	for _, n := range slices.Compact(names) {
-		out = append(out, Candidate{From: 0, Text: "/" + n + " ", Label: "/" + n + "  " + labels[n]})
-	}
-	return out
 }
