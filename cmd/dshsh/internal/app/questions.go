@@ -126,8 +126,8 @@ func (p *prompt) gateQuestion(held []reload.Candidate) *question {
 	q := &question{show: held, yes: p.take, line: untrustedLine(p.sh, reload.Report{Held: held})}
 	if !p.isTrusted() {
 		q.key = "trust"
-		q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%sThey see and change what the agent does; "+
-			"what they need beyond that is asked about when they run. Run the scripts? y / n / show ", heldNames(held), heldDetails(held))
+		q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%s"+
+			"They see and change what the agent does. What they need beyond that is asked about when they run.\nRun the scripts? y / n / show ", heldNames(held), heldDetails(held))
 		q.no = func(context.Context) error {
 			p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
 			return nil
@@ -152,7 +152,7 @@ func (p *prompt) gateQuestion(held []reload.Candidate) *question {
 func (p *prompt) grownQuestion(c reload.Candidate) *question {
 	w := p.heldNeeds(c)
 	q := &question{show: []reload.Candidate{c}, key: "grown " + c.ID + " " + c.Hash, line: p.wantLine(w)}
-	q.text = fmt.Sprintf("%s has changed and needs more now:\n%sUntil you say so, the version in force stays. Grant it? y / n / show ", c.File, needLines(w))
+	q.text = fmt.Sprintf("%s has changed and needs more now:\n%sUntil you say so, the version in force stays.\nGrant it? y / n / show ", c.File, needLines(w))
 	q.yes = func(ctx context.Context) error {
 		if err := p.grant(w); err != nil {
 			return err
@@ -212,7 +212,7 @@ func heldDetails(held []reload.Candidate) string {
 		}
 		for _, f := range c.Files {
 			if filepath.Base(f.Path) == c.File && f.New != nil {
-				fmt.Fprintf(&b, "  %s  %d bytes  sha256 %.12x\n", c.File, len(f.New), sha256.Sum256(f.New))
+				fmt.Fprintf(&b, "  %s  %d bytes  sha256 %.8x\n", c.File, len(f.New), sha256.Sum256(f.New))
 				break
 			}
 		}
