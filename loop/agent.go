@@ -152,10 +152,6 @@ func (a *agent) newActivity() *activity {
 	return act
 }
 
-func (act *activity) aborted() bool { return act.ctx.Err() != nil }
-
-// cause is why the activity was cancelled, or nil.
-func (act *activity) cause() *Cause {
 // abortReason is what scripts read of why a signal was aborted.
 func abortReason(err error) runtime.Value {
 	var c *Cause
@@ -165,6 +161,10 @@ func abortReason(err error) runtime.Value {
 	return runtime.Message(err)
 }
 
+func (act *activity) aborted() bool { return act.ctx.Err() != nil }
+
+// cause is why the activity was cancelled, or nil.
+func (act *activity) cause() *Cause {
 	var c *Cause
 	if errors.As(context.Cause(act.ctx), &c) {
 		return c
