@@ -282,6 +282,9 @@ func (h *Host) ask(t *Target, l *Listener, args ...Value) error {
 	defer hook.End()
 	n := l.tally.begin()
 	_, err := h.call(t, l, hook, args...)
+	if returned(err) {
+		err = nil // nobody looks at it
+	}
 	if err != nil {
 		h.failed(t, l, n, err, true)
 	}

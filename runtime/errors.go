@@ -71,6 +71,25 @@ func Message(err error) string {
 	return err.Error()
 }
 
+// ResultError is why a binding could not read what a function returned. Immutable.
+type ResultError struct{ Err error }
+
+func (e *ResultError) Error() string { return "what it returned cannot be taken: " + e.Err.Error() }
+
+// Unwrap gives why.
+func (e *ResultError) Unwrap() error { return e.Err }
+
+// returned says that a call failed for nothing but what it returned: not for what it
+// threw, whatever that wraps.
+func returned(err error) bool {
+	var se *ScriptError
+	if errors.As(err, &se) {
+		err = se.Err
+	}
+	_, ok := err.(*ResultError)
+	return ok
+}
+
 // inEvent stamps the event's name on a script error that has none yet.
 func inEvent(err error, l *Listener) error { return blame(err, l.Instance, l.Event.Name, l.Pos) }
 

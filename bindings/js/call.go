@@ -128,7 +128,7 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 				c.settle(v, nil, nil) // what an observer returns is ignored
 				return nil
 			}
-			val, err := v.exportTop(ret)
+			val, err := v.answer(ret)
 			if err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 	}
 	switch p.State() {
 	case goja.PromiseStateFulfilled:
-		val, err := v.exportTop(p.Result())
+		val, err := v.answer(p.Result())
 		c.settle(v, val, err)
 		return v.drain(p.Result())
 	case goja.PromiseStateRejected:
@@ -149,6 +149,16 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 		return nil
 	}
 	return v.whenSettled(c, ret)
+}
+
+// answer reads what a call gave.
+func (v *vm) answer(x goja.Value) (runtime.Value, error) {
+	val, err := v.exportTop(x)
+	var se *runtime.ScriptError // its own code threw on the way
+	if err != nil && !errors.As(err, &se) && !isFatal(err) {
+		err = &runtime.ResultError{Err: err}
+	}
+	return val, err
 }
 
 // whenSettled settles c when the promise does.
@@ -164,7 +174,7 @@ func (v *vm) whenSettled(c *call, promise goja.Value) error {
 	_, err := v.awaiter(goja.Undefined(), promise,
 		v.rt.ToValue(func(fc goja.FunctionCall) goja.Value {
 			defer v.guardNative()
-			val, err := v.exportTop(fc.Argument(0))
+			val, err := v.answer(fc.Argument(0))
 			c.settle(v, val, err)
 			return goja.Undefined()
 		}),

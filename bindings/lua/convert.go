@@ -239,6 +239,9 @@ func (r *reader) table(t *glua.LTable) (runtime.Value, error) {
 		return r.list(t, n)
 	case t.Metatable == glua.LValue(r.vm.mapMT) && items > 0:
 		return nil, errors.New("a json.object with list items")
+	case items == 0 && names == 0 && t.Metatable != glua.LNil && t.Metatable != glua.LValue(r.vm.mapMT):
+		// An empty object is no opinion. Only one that is meant to be empty may count as one.
+		return nil, errors.New("a table with a metatable and without members of its own is not a JSON value: return a plain table")
 	case items == 0:
 		return r.object(t, names)
 	}

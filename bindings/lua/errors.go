@@ -175,7 +175,7 @@ func (vm *machine) cutPlace(msg string) (p runtime.Position, rest string, ok boo
 }
 
 // scriptError turns what ended a call into what Go sees.
-func (vm *machine) scriptError(err error, s *strand) *runtime.ScriptError {
+func (vm *machine) scriptError(err error) *runtime.ScriptError {
 	obj := vm.errorValue(err)
 	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error"}
 	e.Stack = vm.traceOf(obj).and(raisedAt(err))

@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -276,7 +277,7 @@ func (vm *machine) own(fn runtime.Func) (*glua.LFunction, error) {
 	return f.fn, nil
 }
 
-// run is every entry: it calls fn on a thread of its own and reads its first result,
+// run is every entry: it calls fn on a thread of its own and reads what it returns,
 // which nobody wants where the call may not wait.
 func (vm *machine) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (out runtime.Value, err error) {
 	if vm.closed {
@@ -298,16 +299,16 @@ func (vm *machine) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (o
 	if v.depth > maxStrands {
 		perr = errTooDeep
 	} else {
-		perr = protect(L, len(args), 1)
+		perr = protect(L, len(args), glua.MultRet)
 	}
 	if perr == nil {
-		ret := L.Get(-1)
-		L.SetTop(0)
-		if ret != glua.LNil && !noWait {
-			out, err = vm.result(ret, fn)
+		if !noWait && L.GetTop() > 0 {
+			out, err = vm.result(L, fn)
 		}
+		v.fat = v.fat || L.GetTop() > 10000
+		L.SetTop(0)
 	} else {
-		err = vm.scriptError(perr, &v.strand)
+		err = vm.scriptError(perr)
 	}
 	clean := perr == nil
 	done = true
@@ -319,17 +320,30 @@ func (vm *machine) run(fn *glua.LFunction, noWait bool, args []runtime.Value) (o
 	return out, err
 }
 
-// result reads what a function returned.
-func (vm *machine) result(ret glua.LValue, fn *glua.LFunction) (runtime.Value, error) {
-	v, err := vm.toValue(ret)
-	if err != nil {
-		e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Message: "what it returned cannot be taken: " + err.Error()}
-		if fn.Proto != nil {
-			e.Pos = runtime.Position{File: fn.Proto.SourceName, Line: fn.Proto.LineDefined}
+// result reads what a function returned: one value. An answer must not get lost behind
+// nothing, as in Lua's own `return nil, "why"`, nor a table behind another value; a text
+// and a count, as gsub gives them, are the text.
+func (vm *machine) result(L *glua.LState, fn *glua.LFunction) (runtime.Value, error) {
+	first := L.Get(1)
+	for i, n := 2, L.GetTop(); i <= n; i++ {
+		if more := L.Get(i); more != glua.LNil && (first == glua.LNil || more.Type() == glua.LTTable) {
+			return nil, vm.badResult(fn, fmt.Errorf("%s, then a %s: return one value, or raise an error", first.Type(), more.Type()))
 		}
-		return nil, e
+	}
+	v, err := vm.toValue(first)
+	if err != nil {
+		return nil, vm.badResult(fn, err)
 	}
 	return v, nil
+}
+
+func (vm *machine) badResult(fn *glua.LFunction, err error) error {
+	e := &runtime.ScriptError{Script: vm.in.ID, Name: "Error", Err: &runtime.ResultError{Err: err}}
+	e.Message = e.Err.Error()
+	if fn.Proto != nil {
+		e.Pos = runtime.Position{File: fn.Proto.SourceName, Line: fn.Proto.LineDefined}
+	}
+	return e
 }
 
 // Where is the script's line that is running.
