@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -126,12 +127,14 @@ func newRoot(e *Env) *cobra.Command {
 		Args:          noArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionLine(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runPrompt(cmd.Context(), e, f) },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usage(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
+		return usage(fmt.Errorf("%s; `%s --help` lists the flags", notNumber.ReplaceAllString(err.Error(), "want a whole number"), c.CommandPath()))
 	})
 	f.add(root, false)
 	run := &cobra.Command{
@@ -153,6 +156,9 @@ func newRoot(e *Env) *cobra.Command {
 	return root
 }
 
+// notNumber is what strconv says in the error of a flag; nobody typed a strconv.
+var notNumber = regexp.MustCompile(`strconv\.\w+: parsing .*: (invalid syntax|value out of range)`)
+
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -161,6 +167,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		msg := fmt.Sprintf("unknown command %q", args[0])
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			msg += fmt.Sprintf(" (did you mean %q?)", near[0])
+		}
+		if cmd.HasParent() {
+			return usage(fmt.Errorf("%s; `%s --help` lists them", msg, cmd.CommandPath()))
 		}
 		return usage(fmt.Errorf("%s; to ask something once: dshsh run %q", msg, args[0]))
 	}
@@ -199,6 +208,14 @@ func (f *flags) add(c *cobra.Command, run bool) {
 	fs.IntVar(&f.maxSteps, "max-steps", 0, "end a turn after so many steps")
 	fs.IntVar(&f.maxForced, "max-continuations", 0, "how often scripts may continue a turn (25)")
 	fs.IntVar(&f.maxRetries, "max-retries", loop.DefaultRetry.MaxRetries, "how often a failed model call is tried again")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		for _, name := range []string{"resume", "fork"} {
+			if given := fs.Lookup(name); given.Changed && given.Value.String() == "" {
+				return usage(fmt.Errorf("--%s needs the id of a session: `dshsh session list` shows them", name))
+			}
+		}
+		return nil
+	}
 	if run {
 		fs.BoolVar(&f.json, "json", false, "print the records of this run as they are logged, and nothing else")
 	}
