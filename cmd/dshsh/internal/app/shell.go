@@ -425,7 +425,7 @@ func (s *sh) session() (loop.Agent, *session.Report, error) {
 	case s.f.resume != "":
 		id, err := s.store.Resolve(s.f.resume)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, usage(err)
 		}
 		return s.resumeSession(id, o)
 	}
