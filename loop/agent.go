@@ -90,6 +90,8 @@ type agent struct {
 	arrivals     atomic.Uint64 // numbers pending messages
 	news         []news        // inbox events that are still to be told
 	telling      bool
+	told         int // events of the inbox since telling began
+	putOff       int // messages of scripts that are about to be sent
 	status       string
 	act          *activity                // a turn or maintenance in progress, or about to begin
 	mark         atomic.Pointer[activity] // act, for Cancel from other goroutines
@@ -107,6 +109,7 @@ type agent struct {
 	tools        map[string]*nativeTool
 	restrictions []*restriction
 	scripted     int // turns in a row that only scripts began
+	forced       int // continuations in a row that only scripts asked for
 	ids          int
 
 	owner      *agent        // whom it is disposed with; nil = nobody
@@ -191,7 +194,7 @@ func (a *agent) awaiting(act *activity) runtime.Target {
 func (a *agent) ID() string        { return a.id }
 func (a *agent) Options() Options  { return a.opts }
 func (a *agent) Session() *Session { return a.session }
-func (a *agent) Inbox() *Inbox     { return &Inbox{a} }
+func (a *agent) Inbox() *Inbox     { return &Inbox{a, a.id} }
 func (a *agent) Status() string    { return a.status }
 
 func (a *agent) Use(t tool.Tool) error {
@@ -236,15 +239,20 @@ func (a *agent) Send(m model.Message, target string, wakeup bool) error {
 	if err := a.checkID(m.ID, nil, nil); err != nil {
 		return err
 	}
-	a.h.later(sender(m, a), func() { err = a.send(m, target, wakeup) })
-	return err
-}
-
-func sender(m model.Message, a *agent) string {
-	if m.Source.Plugin != "" {
-		return m.Source.Plugin
+	script := m.Source.Kind == model.SourcePlugin
+	if err := a.room(sender(m, a), script); err != nil {
+		return err
 	}
-	return a.id
+	if !script || a.h.publishing == 0 {
+		a.h.later(sender(m, a), func() { err = a.send(m, target, wakeup) })
+		return err
+	}
+	a.putOff++
+	a.h.laterUnless(sender(m, a), func() {
+		a.putOff--
+		_ = a.send(m, target, wakeup) // the caller has gone on; a failed append is reported by the turn
+	}, func() { a.putOff-- })
+	return nil
 }
 
 // send inserts and wakes. What the wake means is decided before the insert, so that a
@@ -260,6 +268,7 @@ func (a *agent) send(m model.Message, target string, wakeup bool) error {
 	}
 	if m.Source.Kind != model.SourcePlugin {
 		a.scripted = 0
+		clear(a.h.warned)
 	}
 	if err := a.splice(target, len(*a.inbox.list(target)), 0, []model.Message{m}, "canceled"); err != nil {
 		return err
@@ -289,23 +298,6 @@ func (a *agent) wake() {
 		return
 	}
 	a.settle(act)
-}
-
-// scriptsOnly applies the cap on turns that nothing but scripts begin. A message from a
-// person or from Go resets the count.
-func (a *agent) scriptsOnly() bool {
-	for _, l := range [][]pending{a.inbox.step, a.inbox.turn} {
-		for _, m := range l {
-			if m.Source.Kind != model.SourcePlugin {
-				return false
-			}
-		}
-	}
-	if a.scripted++; a.scripted <= a.h.cfg.Caps.ScriptTurns {
-		return false
-	}
-	a.h.cfg.Notices.Capped(a, fmt.Sprintf("stopped: scripts have begun %d turns in a row without you; type anything to go on", a.h.cfg.Caps.ScriptTurns))
-	return true
 }
 
 func (a *agent) setStatus(s string) {
@@ -343,7 +335,7 @@ var errTurnOver = errors.New("the turn is over")
 
 func (a *agent) Cancel(cause Cause, o CancelOptions) {
 	if runtime.Here() {
-		a.cancel(&cause, o.KeepInbox)
+		a.cancel(a.id, &cause, o.KeepInbox)
 		return
 	}
 	// From elsewhere the abort does not queue: the context ends now. What was pending at
@@ -369,11 +361,11 @@ func (a *agent) Cancel(cause Cause, o CancelOptions) {
 // cancel, on the thread, clears and then aborts. Inside a session/event listener the
 // abort is at once; the clearing waits, and so does the end of what earlier sends of
 // the listener are about to begin.
-func (a *agent) cancel(cause *Cause, keep bool) {
+func (a *agent) cancel(who string, cause *Cause, keep bool) {
 	if a.h.publishing > 0 {
 		a.act.abort(cause)
 	}
-	a.h.later(a.id, func() {
+	a.h.later(who, func() {
 		act := a.act
 		if act != nil {
 			act.cancelling = true

@@ -47,7 +47,7 @@ func (a *agent) dispose(cause Cause) {
 	}
 	a.disposing = make(chan struct{})
 	a.kill(&cause)
-	a.cancel(&cause, false)
+	a.cancel(a.id, &cause, false)
 	if !a.creating {
 		a.h.Thread.Go(context.Background(), a.finishDisposal)
 	}
@@ -80,7 +80,7 @@ func (a *agent) rollback() {
 	a.h.forget(a)
 	cause := &Cause{Kind: CauseDisposed}
 	a.kill(cause)
-	a.cancel(cause, false)
+	a.cancel(a.id, cause, false)
 	if a.act == nil {
 		a.end(nil)
 		return

@@ -25,7 +25,8 @@ type Caps struct {
 	ScriptTurns   int // turns begun by scripts with no person's input in between; default 25
 	Continuations int // continuations in one turn forced by scripts; default 25
 	Steps         int // steps in one turn; 0 = no cap
-	Deferred      int // operations deferred from inside one; default 1000
+	Deferred      int // operations deferred from inside one, or of listeners of one inbox change; default 1000
+	Pending       int // messages from scripts that wait in one inbox; default 100
 	Agents        int // live agents that scripts have made; default 100
 }
 
@@ -38,12 +39,12 @@ type Config struct {
 	// Approve puts an ask to a person. It is called on the thread and may leave it; nil,
 	// or ErrNobody, is a denial.
 	Approve func(ctx context.Context, q Question) (Answer, error)
-	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
 	// UI is whom scripts' ctx.ui speaks to; nil is nobody. A question's Owner is an Agent,
 	// or nil.
 	UI runtime.UI
 	// Commands are names of slash commands that scripts may not take.
 	Commands []string
+	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
 	Retry func(provider string) *RetryPolicy
 	// Sections is the system prompt's standing part.
 	Sections []PromptSection
@@ -112,12 +113,13 @@ type Host struct {
 	agents    []*agent        // in the order of their creation
 	reserved  map[string]bool // ids of agents that are being made
 
-	parallel   int            // tool bodies that may overlap
-	ops        int            // nested host operations
-	publishing int            // session/event dispatches in progress: nothing can append
-	deferred   []deferredOp   // rule 7: waits for the outermost operation's end
-	dropped    map[string]int // by script: operations refused beyond the cap
-	current    *agent         // the one that ctx.agents.current means to a prompt
+	parallel   int             // tool bodies that may overlap
+	ops        int             // nested host operations
+	publishing int             // session/event dispatches in progress: nothing can append
+	deferred   []deferredOp    // rule 7: waits for the outermost operation's end
+	dropped    map[string]int  // by script: operations refused beyond the cap
+	warned     map[string]bool // who was told of as dropped, since a person's last message
+	current    *agent          // the one that ctx.agents.current means to a prompt
 
 	logsMu sync.Mutex // guards logs
 	logs   map[*session.Log]struct{}
@@ -131,7 +133,7 @@ type deferredOp struct {
 
 // New returns a host with no agents.
 func New(cfg Config) (*Host, error) {
-	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, reserved: map[string]bool{}, logs: map[*session.Log]struct{}{}}
+	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, reserved: map[string]bool{}, warned: map[string]bool{}, logs: map[*session.Log]struct{}{}}
 	if h.cfg.Notices == nil {
 		h.cfg.Notices = NoNotices{}
 	}
@@ -147,6 +149,9 @@ func New(cfg Config) (*Host, error) {
 	}
 	if c.Deferred == 0 {
 		c.Deferred = 1000
+	}
+	if c.Pending == 0 {
+		c.Pending = 100
 	}
 	if c.Agents == 0 {
 		c.Agents = 100
@@ -278,7 +283,7 @@ func (h *Host) op(fn func()) {
 	for len(h.deferred) > 0 {
 		d := h.deferred[0]
 		h.deferred = h.deferred[1:]
-		if done++; done > h.cfg.Caps.Deferred {
+		if done++; done > h.budget() {
 			h.refuseDeferred(d)
 			continue
 		}
@@ -317,7 +322,7 @@ func (h *Host) reportDropped() {
 	dropped := h.dropped
 	h.dropped = nil
 	for what, n := range dropped {
-		h.cfg.Notices.Capped(nil, fmt.Sprintf("%d operations refused: %s caused more than %d from inside one session event", n, what, h.cfg.Caps.Deferred))
+		h.warn(what, fmt.Sprintf("%d operations refused: %s caused more than %d from inside one session event; `/scripts off NAME` ends it", n, what, h.cfg.Caps.Deferred))
 	}
 }
 

@@ -65,7 +65,10 @@ func messagesOf(ps []pending) []model.Message {
 
 // Inbox shows what waits for an agent and edits it. Used on the host thread. Edits never
 // wake the agent.
-type Inbox struct{ a *agent }
+type Inbox struct {
+	a   *agent
+	who string // on whose behalf: a script, or the agent's id for Go
+}
 
 // NextTurn lists the queued prompts.
 func (b *Inbox) NextTurn() []model.Message { return messagesOf(b.a.inbox.turn) }
@@ -102,6 +105,9 @@ func (b *Inbox) swap(id string, ms ...model.Message) (bool, error) {
 	if !ok {
 		return false, nil
 	}
+	if err := b.a.room(b.who, false); err != nil {
+		return false, err
+	}
 	for j := range ms {
 		var err error
 		if ms[j], err = b.a.prepare(ms[j]); err != nil {
@@ -112,7 +118,7 @@ func (b *Inbox) swap(id string, ms ...model.Message) (bool, error) {
 		}
 	}
 	var err error
-	b.a.h.later(b.a.id, func() {
+	b.a.h.later(b.who, func() {
 		if target, i, ok := b.a.inbox.find(id); ok {
 			err = b.a.splice(target, i, 1, ms, "canceled")
 		}
@@ -122,7 +128,10 @@ func (b *Inbox) swap(id string, ms ...model.Message) (bool, error) {
 
 // Clear removes everything, next-step first.
 func (b *Inbox) Clear() (err error) {
-	b.a.h.later(b.a.id, func() { err = b.a.clear(b.a.arrivals.Load()) })
+	if err := b.a.room(b.who, false); err != nil {
+		return err
+	}
+	b.a.h.later(b.who, func() { err = b.a.clear(b.a.arrivals.Load()) })
 	return err
 }
 
@@ -150,8 +159,11 @@ func (b *Inbox) Splice(target string, start, count int, ms ...model.Message) (re
 	if count == 0 && len(ms) == 0 {
 		return nil, nil
 	}
+	if err := b.a.room(b.who, false); err != nil {
+		return nil, err
+	}
 	removed = messagesOf(l[start : start+count])
-	b.a.h.later(b.a.id, func() { err = b.a.splice(target, start, count, prepared, "canceled") })
+	b.a.h.later(b.who, func() { err = b.a.splice(target, start, count, prepared, "canceled") })
 	return removed, err
 }
 
@@ -223,11 +235,12 @@ func (a *agent) tell() {
 	if a.telling {
 		return
 	}
-	a.telling = true
+	a.telling, a.told = true, 0
 	defer func() { a.telling = false }()
 	for len(a.news) > 0 {
 		n := a.news[0]
 		a.news = a.news[1:]
+		a.told++
 		n.event.Fire(a.h.Host, a.target(), n.InboxPayload)
 	}
 }
@@ -326,16 +339,19 @@ var inboxClass = &runtime.Class{Name: "inbox", Doc: "What waits for the agent.",
 			if err := c.Unpack("id", &id); err != nil {
 				return nil, err
 			}
-			return c.Self.(*Inbox).Remove(id)
+			return c.Self.(*Inbox).of(c.Instance).Remove(id)
 		}},
 	{Name: "clear", Doc: "Removes everything.", Signature: "(): void",
 		Fn: func(c *runtime.Call) (runtime.Value, error) {
 			if err := c.Unpack(); err != nil {
 				return nil, err
 			}
-			return nil, c.Self.(*Inbox).Clear()
+			return nil, c.Self.(*Inbox).of(c.Instance).Clear()
 		}},
 }}
+
+// of is the inbox as a script uses it.
+func (b *Inbox) of(in *runtime.Instance) *Inbox { return &Inbox{b.a, in.ID} }
 
 // Class implements runtime.Object.
 func (b *Inbox) Class() *runtime.Class { return inboxClass }

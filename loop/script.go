@@ -57,7 +57,7 @@ func init() {
 				if given != nil {
 					cause = *given
 				}
-				c.Self.(*agent).cancel(&cause, opts.KeepInbox)
+				c.Self.(*agent).cancel(c.Instance.ID, &cause, opts.KeepInbox)
 				return nil, nil
 			}},
 		{Name: "whenIdle", Doc: "Waits until the agent has nothing to do.", Signature: "(): Promise<void>", Waits: true,

@@ -35,6 +35,9 @@ func (a *agent) openTurn(act *activity) bool {
 	}
 	TurnStarted.Fire(a.h.Host, a.target(), TurnPayload{Agent: a, Turn: turn, Signal: act.signal})
 	act.batch, act.failed = a.claim(turn, true)
+	if !fromScripts(act.batch) {
+		a.forced = 0
+	}
 	select {
 	case <-a.started:
 	default:
@@ -150,7 +153,6 @@ func (a *agent) awaitStart(act *activity) error {
 func (a *agent) steps(act *activity) outcome {
 	sticky := EndCompleted
 	owed := true // the model owes a response: to the prompt first, to tool results later
-	forced := 0
 	for proposal := 1; ; proposal++ {
 		batch := act.batch
 		if proposal > 1 {
@@ -195,9 +197,9 @@ func (a *agent) steps(act *activity) outcome {
 				return outcome{err: err}
 			}
 		}
-		if !a.mayContinue(&forced) {
+		if !a.mayContinue() {
 			// After the cap what waits stays parked: it would only begin the next turn.
-			return outcome{kind: sticky, stop: forced > a.h.cfg.Caps.Continuations}
+			return outcome{kind: sticky, stop: a.forced > a.h.cfg.Caps.Continuations}
 		}
 	}
 }
@@ -263,32 +265,6 @@ func (a *agent) stopping(act *activity) error {
 		}
 	}
 	return nil
-}
-
-// mayContinue says whether the turn goes on although the model has answered: for what
-// waits for the next step, if that is not from scripts alone for too many times in a row.
-func (a *agent) mayContinue(forced *int) bool {
-	if len(a.inbox.step) == 0 {
-		return false
-	}
-	if !a.stepFromScripts() {
-		*forced = 0
-		return true
-	}
-	if *forced++; *forced > a.h.cfg.Caps.Continuations {
-		a.h.cfg.Notices.Capped(a, fmt.Sprintf("stopped: scripts have continued this turn %d times", a.h.cfg.Caps.Continuations))
-		return false
-	}
-	return true
-}
-
-func (a *agent) stepFromScripts() bool {
-	for _, m := range a.inbox.step {
-		if m.Source.Kind != model.SourcePlugin {
-			return false
-		}
-	}
-	return true
 }
 
 // closeStep writes step/end, exactly once for an open step, on every way out. The error
