@@ -335,9 +335,26 @@ func (e Emit[P]) Heard(h *Host, t Target) bool { return len(t.generation(h).list
 func (e Emit[P]) Fire(h *Host, t Target, p P) {
 	if ls := t.generation(h).listeners(e.Event); len(ls) > 0 {
 		if err := e.fire(h, &t, ls, p, true); err != nil {
-			h.report(Failure{Target: t, Event: e.Event, Err: err})
+			f := Failure{Target: t, Event: e.Event, Err: h.tooDeep(err, e.Event)}
+			if h.emitting != nil {
+				f.Instance = h.emitting.Instance
+			}
+			h.report(f)
 		}
 	}
+}
+
+// tooDeep blames the listener that has fired one event too many, if it is a script's.
+func (h *Host) tooDeep(err error, e *Event) error {
+	l := h.emitting
+	if l == nil || l.Instance == nil {
+		return err
+	}
+	pos := l.Instance.vm.Where()
+	if pos.Line == 0 {
+		pos = l.Pos
+	}
+	return blame(ErrTooDeep, l.Instance, e.Name, pos)
 }
 
 // FireErr calls every listener and returns the first throw, for the events whose

@@ -152,6 +152,7 @@ func (run *waterfallRun[P, R]) goLayer(i int, l *Listener, p P) (r R, err error)
 		r, err = fn(p, func(p P) (R, error) {
 			if in.called {
 				var zero R
+				in.twice = ErrNextTwice
 				return zero, ErrNextTwice
 			}
 			in.called = true
@@ -160,6 +161,11 @@ func (run *waterfallRun[P, R]) goLayer(i int, l *Listener, p P) (r R, err error)
 		})
 		return err
 	})
+	if err == nil && in.twice != nil {
+		err = in.twice
+		var zero R
+		r = zero
+	}
 	answered := err == nil && !(in.called && in.err == nil && reflect.DeepEqual(r, in.r))
 	run.end(place, in, r, answered, err)
 	return r, err
@@ -195,7 +201,8 @@ func (run *waterfallRun[P, R]) end(place int, in *innerCall[R], own R, answered 
 // innerCall is one layer's use of next.
 type innerCall[R any] struct {
 	called bool
-	over   bool // the listener has answered or was given up: next is dead
+	over   bool  // the listener has answered or was given up: next is dead
+	twice  error // it has called next again: what it failed with, held by the listener or not
 	done   chan struct{}
 	r      R
 	err    error
@@ -240,6 +247,9 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 	defer hook.End()
 	next := &GoFunc{Name: "next", Waits: true, Fn: func(c *Call) (Value, error) {
 		if in.called {
+			if !in.over {
+				in.twice = blame(ErrNextTwice, l.Instance, l.Event.Name, l.Instance.vm.Where())
+			}
 			return nil, ErrNextTwice
 		}
 		if in.over {
@@ -272,6 +282,9 @@ func (run *waterfallRun[P, R]) ask(i int, l *Listener, p P, in *innerCall[R]) (o
 	n := l.tally.begin()
 	v, err := h.call(run.t, l, hook, view, next)
 	in.over = true
+	if err == nil {
+		err = in.twice // catching it does not lift it
+	}
 	if in.done != nil {
 		// Nothing outlives its dispatch: a next that was not awaited ends first.
 		select {
