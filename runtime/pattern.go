@@ -169,9 +169,10 @@ func (n *Need) parseExec() error {
 }
 
 // MatchExec says whether a need to run a program covers it with these arguments. program
-// is as the script names it, real where its links lead to now.
+// is as the script names it, real where its links lead to now: both must be those of the
+// declaration, since a program of many names does by each something else.
 func (n Need) MatchExec(program, real string, args []string) bool {
-	if n.Kind != NeedExec || real != n.real || program != n.program && program != n.real {
+	if n.Kind != NeedExec || real != n.real || program != n.program {
 		return false
 	}
 	for i, w := range n.words {

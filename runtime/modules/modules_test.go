@@ -143,7 +143,8 @@ func (w *world) wait() []string {
 }
 
 // script has the calls, which are written alike in both languages, made one after the
-// other, and their results or errors logged.
+// other, and their results or errors logged. L(...) makes a list, K(key, value, ...) an
+// object.
 func script(lang string, n needs, calls []string) string {
 	raw, err := json.Marshal(n)
 	if err != nil {
@@ -151,14 +152,16 @@ func script(lang string, n needs, calls []string) string {
 	}
 	var b strings.Builder
 	if lang == "js" {
-		fmt.Fprintf(&b, "const fs = require('dshsh/fs'), exec = require('dshsh/exec'), http = require('dshsh/http');\nctx.need(%s);\nctx.spawn(async () => {\n", raw)
+		fmt.Fprintf(&b, "const fs = require('dshsh/fs'), exec = require('dshsh/exec'), http = require('dshsh/http');\n"+
+			"const L = (...a) => a, K = (...a) => Object.fromEntries(a.flatMap((k, i) => (i %% 2 ? [] : [[k, a[i + 1]]])));\nctx.need(%s);\nctx.spawn(async () => {\n", raw)
 		for _, c := range calls {
 			fmt.Fprintf(&b, "  try { const v = await %s; ctx.log(v === undefined ? null : v); } catch (e) { ctx.log('! ' + e.message); }\n", c)
 		}
 		b.WriteString("  ctx.log('done');\n});\n")
 		return b.String()
 	}
-	fmt.Fprintf(&b, "local fs, exec, http = require('dshsh/fs'), require('dshsh/exec'), require('dshsh/http')\nctx.need(json.decode([==[%s]==]))\nctx.spawn(function()\n", raw)
+	fmt.Fprintf(&b, "local fs, exec, http = require('dshsh/fs'), require('dshsh/exec'), require('dshsh/http')\n"+
+		"local function L(...) return { ... } end\nlocal function K(...) local o, a = {}, { ... } for i = 1, #a, 2 do o[a[i]] = a[i + 1] end return o end\nctx.need(json.decode([==[%s]==]))\nctx.spawn(function()\n", raw)
 	for _, c := range calls {
 		fmt.Fprintf(&b, "  do local ok, v = pcall(function() return %s end) if ok then ctx.log(v) else ctx.log('! ' .. (type(v) == 'string' and v or v.message)) end end\n", c)
 	}
