@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
@@ -112,7 +113,8 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	ed, err := repl.NewEditor(repl.EditorConfig{
 		In: e.Stdin, Out: e.Stdout, TTY: e.TTY && e.Getenv("TERM") != "dumb", Prompt: "> ",
 		HistoryFile: s.cfg.Paths.History, Getenv: e.Getenv,
-		Complete: func(line string, pos int) []repl.Candidate { return p.loop.CompleteLine(line, pos) },
+		Complete:   func(line string, pos int) []repl.Candidate { return p.loop.CompleteLine(line, pos) },
+		LastResort: s.abandon,
 	})
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	err = p.loop.Run(ctx, a)
 	stopWatching()
 	p.farewell()
-	go insist(sigs)
+	go p.insist(sigs)
 	var sig *repl.SignalError
 	if errors.As(err, &sig) {
 		n, _ := sig.Signal.(syscall.Signal)
@@ -173,14 +175,22 @@ func (p *prompt) signals(ctx context.Context, sigs <-chan os.Signal) (context.Co
 	}
 }
 
-// insist ends the program while it is ending, by a second signal: the first may be the one
-// that it ends for.
-func insist(sigs <-chan os.Signal) {
+// insistAfter is how long the program goes on ending in order after a second signal.
+const insistAfter = 3 * time.Second
+
+// insist ends the program by a second signal while it is ending, the first being the one
+// that it ends for. Signals often come in twos, so the ending in order has its time; what
+// is still running after that is ended as it stands.
+func (p *prompt) insist(sigs <-chan os.Signal) {
 	<-sigs
 	s, ok := (<-sigs).(syscall.Signal)
-	if ok {
-		os.Exit(128 + int(s))
+	if !ok {
+		return
 	}
+	time.Sleep(insistAfter)
+	p.ed.Restore()
+	p.abandon()
+	os.Exit(128 + int(s))
 }
 
 // farewell says how to come back, if there is something to come back to.

@@ -207,13 +207,14 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 			if err != nil {
 				return err
 			}
-			return o.result()
+			return o.result(loop.Account(a.Session().Records()).DroppedUnrun)
 		}
 	}
 }
 
-// result is the exit code that the turn's end means.
-func (o *oneShot) result() error {
+// result is the exit code that the turn's end means; dropped says that the prompt was
+// taken out of the inbox before there was a turn.
+func (o *oneShot) result(dropped bool) error {
 	switch o.reason.Kind {
 	case loop.EndCompleted:
 		return nil
@@ -223,6 +224,11 @@ func (o *oneShot) result() error {
 		return &exitCode{exitCap, nil}
 	case loop.EndAborted:
 		return &exitCode{exitAborted, nil}
+	case "":
+		if dropped {
+			o.say("[cancelled: a script dropped the prompt before its turn began]")
+			return &exitCode{exitAborted, nil}
+		}
 	case loop.EndError:
 		switch {
 		case o.reason.Error != nil && o.reason.Error.Code == "CAP_STEPS":
@@ -284,6 +290,13 @@ func reportLines(rep *session.Report) []string {
 		out = append(out, "the last turn was interrupted by a crash and has been closed")
 	}
 	return append(out, rep.Warnings...)
+}
+
+// abandon leaves nothing running and nothing unwritten, without the thread: for when the
+// program has not ended in order.
+func (s *sh) abandon() {
+	s.rescue()
+	_ = s.bash.Close() // nobody is left to be told
 }
 
 // rescue makes durable what can be without the thread.

@@ -92,6 +92,9 @@ type EditorConfig struct {
 	QueueBytes int
 	// Grace is how long the program has to end after a Signal event; 0 means 5 s.
 	Grace time.Duration
+	// LastResort, if not nil, is called when that time is over, before the signal ends the
+	// program: what it started is to be ended. On a goroutine of its own.
+	LastResort func()
 }
 
 // Editor is the prompt: it reads lines, shows output above the line being typed, and asks
@@ -315,6 +318,9 @@ func (e *Editor) signal(s os.Signal) {
 			case <-e.closed:
 			default:
 				e.Restore()
+				if e.cfg.LastResort != nil {
+					e.cfg.LastResort()
+				}
 				dieBy(s)
 			}
 		})
