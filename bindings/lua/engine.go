@@ -23,10 +23,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 	"sync"
 
 	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
 
 	"dshsh/runtime"
@@ -150,11 +152,36 @@ func compileChunk(name string, code []byte) (proto *glua.FunctionProto, err erro
 	if err != nil {
 		var ce *glua.CompileError
 		if errors.As(err, &ce) {
-			return nil, fail(ce.Line, 0, "%s", ce.Message)
+			if ce.Line <= 0 { // of the chunk itself
+				ce.Line = tooMuch(chunk, name, ce.Message)
+			}
+			return nil, fail(ce.Line, 0, "%s", limits.Replace(ce.Message))
 		}
 		return nil, fail(0, 0, "%v", err)
 	}
 	return proto, nil
+}
+
+// limits completes what the compiler says of what is too much for one function.
+var limits = strings.NewReplacer(
+	"too many local variables", "too many local variables in one function (200 at most); put some into a table or a do ... end block",
+	"too many constants", "too many constants in one function; split it",
+	"register overflow(too many local variables)", "an expression or a call has too many parts; split it",
+	"register overflow", "an expression or a call has too many parts; split it",
+)
+
+// tooMuch is the line of the statement of a chunk up to which it can be compiled: the
+// compiler gives no line for what is too much for the chunk as a whole.
+func tooMuch(chunk []ast.Stmt, name, msg string) int {
+	n := sort.Search(len(chunk), func(n int) bool {
+		_, err := glua.Compile(chunk[:n+1], name)
+		var ce *glua.CompileError
+		return errors.As(err, &ce) && ce.Message == msg
+	})
+	if n == len(chunk) {
+		return 1
+	}
+	return chunk[n].Line()
 }
 
 // plainText drops a byte order mark and turns a first line that begins with # into a
