@@ -46,7 +46,7 @@ func playbook(text string) ([]modeltest.Wire, error) {
 
 func reply(line string) (modeltest.Wire, error) {
 	verb, rest, _ := strings.Cut(line, " ")
-	begin := modeltest.Steps(modeltest.Delta(`{"role":"assistant","content":""}`), modeltest.TextDelta(rest))
+	begin := modeltest.Steps(modeltest.Begin(), modeltest.TextDelta(rest))
 	switch verb {
 	case "text":
 		return modeltest.WireText(rest), nil

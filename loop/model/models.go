@@ -39,7 +39,7 @@ type Known struct {
 	Reasoning string `json:"reasoning,omitempty"`
 }
 
-// Models is a list of known models. It is immutable; the zero value is empty.
+// Models is a list of known models. It is immutable.
 type Models struct{ entries []Known }
 
 //go:embed models.json
@@ -47,11 +47,11 @@ var builtin []byte
 
 // KnownModels returns the list that comes with the program: the well-known models of the
 // services that it speaks to, with the numbers that their makers publish.
-func KnownModels() Models { return known }
+func KnownModels() *Models { return known }
 
 // known is parsed once; models_test.go checks that it parses.
-var known = func() Models {
-	m, err := Models{}.With(builtin)
+var known = func() *Models {
+	m, err := new(Models).With(builtin)
 	if err != nil {
 		panic("models.json: " + err.Error())
 	}
@@ -60,22 +60,22 @@ var known = func() Models {
 
 // With returns a list in which the entries of raw stand before those of m. raw is a JSON
 // array of objects with the members of Known. The error names the entry that is wrong.
-func (m Models) With(raw []byte) (Models, error) {
+func (m *Models) With(raw []byte) (*Models, error) {
 	var own []Known
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&own); err != nil {
-		return Models{}, fmt.Errorf("want a JSON array of models: %w", err)
+		return nil, fmt.Errorf("want a JSON array of models: %w", err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Models{}, errors.New("want one JSON array and nothing behind it")
+		return nil, errors.New("want one JSON array and nothing behind it")
 	}
 	for i, k := range own {
 		if err := k.validate(); err != nil {
-			return Models{}, fmt.Errorf("entry %d (%q): %w", i+1, k.ID, err)
+			return nil, fmt.Errorf("entry %d (%q): %w", i+1, k.ID, err)
 		}
 	}
-	return Models{append(own, m.entries...)}, nil
+	return &Models{append(own, m.entries...)}, nil
 }
 
 func (k Known) validate() error {
@@ -97,7 +97,7 @@ func (k Known) validate() error {
 
 // Lookup returns the first entry that fits a provider's model; the zero Known if none
 // does.
-func (m Models) Lookup(provider, id string) Known {
+func (m *Models) Lookup(provider, id string) Known {
 	id = strings.ToLower(id)
 	for {
 		for _, k := range m.entries {
@@ -114,10 +114,4 @@ func (m Models) Lookup(provider, id string) Known {
 		}
 		id = id[slash+1:]
 	}
-}
-
-// Info is Lookup for Provider.Info: the context window. It gives no defaults for the
-// request.
-func (m Models) Info(provider, id string) Info {
-	return Info{ContextWindow: m.Lookup(provider, id).ContextWindow}
 }

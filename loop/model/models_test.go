@@ -46,7 +46,7 @@ func TestModels_With(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]int{"local-a": 16_384, "gpt-4o-mini": 5, "gpt-5.2": 400_000} {
-		if got := own.Info("openai", id).ContextWindow; got != want {
+		if got := own.Lookup("openai", id).ContextWindow; got != want {
 			t.Errorf("%s: got %d, want %d", id, got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 // Package modeltest has stand-ins for a model service: Provider, a scripted
 // model.Provider for tests of whatever drives one, and Server, an HTTP server on
-// loopback that speaks the OpenAI streaming wire format, for tests of the whole program.
+// loopback that speaks the streaming wire formats of OpenAI and Anthropic, for tests of
+// the providers and of the whole program.
 //
 // A script is a list of answers, one for each request:
 //

@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -20,9 +19,10 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Server is a model service on loopback that plays a script in the streaming wire format
-// of OpenAI's Chat Completions. It answers POST .../chat/completions, each request with
-// the next reply; anything else is a 404. A request after the last reply gets a 400,
+// Server is a model service on loopback that plays a script in the streaming wire formats
+// of OpenAI's Chat Completions and Anthropic's Messages. It answers POST
+// .../chat/completions and .../messages, each request with the next reply; anything else
+// is a 404. A request after the last reply gets a 400,
 // which nothing retries. Its methods may be called from any goroutine.
 type Server struct {
 	// URL is the base URL, http://127.0.0.1:PORT/v1.
@@ -41,6 +41,7 @@ type Server struct {
 
 // Recorded is a request that a Server got. It is immutable but for what Done guards.
 type Recorded struct {
+	Path   string // of the address
 	Header http.Header
 	Body   []byte
 	Time   time.Time // when its body was here
@@ -166,7 +167,8 @@ func (s *Server) Wait(ctx context.Context, n int) (*Recorded, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+	format := formatOf(r.URL.Path)
+	if r.Method != http.MethodPost || format == nil {
 		Status(http.StatusNotFound, nil, `{"error":{"message":"modeltest: no such address"}}`).play(&exchange{w: w, r: r})
 		return
 	}
@@ -174,9 +176,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client left
 	}
-	rec := &Recorded{Header: r.Header.Clone(), Body: body, Time: time.Now(), done: make(chan struct{})}
+	rec := &Recorded{Path: r.URL.Path, Header: r.Header.Clone(), Body: body, Time: time.Now(), done: make(chan struct{})}
 	reply := s.next(rec)
-	e := &exchange{w: w, r: r}
+	e := &exchange{w: w, r: r, format: format}
 	played := false
 	defer func() {
 		// Hijacked connections are closed by us; the request's context knows nothing of them.

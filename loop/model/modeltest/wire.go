@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -25,6 +24,7 @@ type Step func(*exchange) bool
 type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
+	format   format
 	begun    bool // the headers are out
 	hijacked bool
 }
@@ -42,6 +42,10 @@ func (w Wire) play(e *exchange) bool {
 // Steps returns a reply made of steps. Unless one of them says otherwise it begins with
 // status 200 and the content type of an event stream; after the last it ends in an
 // orderly way, with no [DONE] but what the steps sent.
+//
+// Begin, TextDelta, ReasoningDelta, ToolDelta, Finish and Done write in the format of the
+// address that was asked, so that one reply serves tests of every provider; Delta is
+// OpenAI's, the others send what they are given.
 func Steps(steps ...Step) Wire { return Wire{steps: steps} }
 
 // Then returns w with more steps behind its own.
@@ -54,7 +58,7 @@ func WireFunc(fn func(*Recorded) Wire) Wire { return Wire{fn: fn} }
 
 // WireText is a whole reply of text, a word a frame, with usage.
 func WireText(s string) Wire {
-	steps := []Step{Delta(`{"role":"assistant","content":""}`)}
+	steps := []Step{Begin()}
 	for _, word := range words(s) {
 		steps = append(steps, TextDelta(word))
 	}
@@ -66,7 +70,7 @@ func WireTool(id, name, arguments string) Wire { return WireTools(Call{id, name,
 
 // WireTools is a whole reply with several tool calls, one after the other.
 func WireTools(calls ...Call) Wire {
-	steps := []Step{Delta(`{"role":"assistant","content":null}`)}
+	steps := []Step{piece(func(f format) string { return f.begin("null") })}
 	for i, c := range calls {
 		steps = append(steps, ToolDelta(i, c.ID, c.Name, ""))
 		for _, piece := range pieces(c.Arguments, 12) {
@@ -76,45 +80,47 @@ func WireTools(calls ...Call) Wire {
 	return Steps(steps...).Then(Finish("tool_calls")...)
 }
 
-// Finish is the usual end of a reply: finish_reason, usage and [DONE].
+// Finish is the usual end of a reply, in three steps: the reason, in the words of OpenAI
+// (stop, length, tool_calls, content_filter, or any other as it is), usage, and Done.
 func Finish(reason string) []Step {
 	return []Step{
-		Frame(`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":` + quote(reason) + `}]}`),
-		Frame(`{"object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}`),
+		piece(func(f format) string { end, _ := f.finish(reason); return end }),
+		piece(func(f format) string { _, usage := f.finish(reason); return usage }),
 		Done(),
 	}
 }
 
-// Delta sends a frame with this delta.
-func Delta(delta string) Step {
-	return Frame(`{"object":"chat.completion.chunk","choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`)
+// piece sends what the format makes of it.
+func piece(write func(f format) string) Step {
+	return func(e *exchange) bool { return e.write(write(e.format)) }
 }
 
-// TextDelta sends a piece of text.
-func TextDelta(text string) Step { return Delta(`{"content":` + quote(text) + `}`) }
+// Begin sends what stands at the beginning of a reply, before any text. It may be left
+// out.
+func Begin() Step { return piece(func(f format) string { return f.begin(`""`) }) }
 
-// ReasoningDelta sends a piece of reasoning_content.
-func ReasoningDelta(text string) Step { return Delta(`{"reasoning_content":` + quote(text) + `}`) }
+// Delta sends a frame with this delta, of OpenAI's.
+func Delta(delta string) Step { return Raw(chat{}.delta(delta)) }
+
+// TextDelta sends a piece of text.
+func TextDelta(text string) Step { return piece(func(f format) string { return f.text(text) }) }
+
+// ReasoningDelta sends a piece of reasoning.
+func ReasoningDelta(text string) Step {
+	return piece(func(f format) string { return f.reasoning(text) })
+}
 
 // ToolDelta sends a fragment of tool call number index; id and name, where they are not
 // empty, as a first fragment has them.
 func ToolDelta(index int, id, name, arguments string) Step {
-	head := ""
-	if id != "" {
-		head = `"id":` + quote(id) + `,"type":"function",`
-	}
-	function := `"arguments":` + quote(arguments)
-	if name != "" {
-		function = `"name":` + quote(name) + `,` + function
-	}
-	return Delta(`{"tool_calls":[{"index":` + strconv.Itoa(index) + `,` + head + `"function":{` + function + `}}]}`)
+	return piece(func(f format) string { return f.tool(index, id, name, arguments) })
 }
 
 // Frame sends one event with this data.
-func Frame(data string) Step { return Raw("data: " + data + "\n\n") }
+func Frame(data string) Step { return Raw(frame(data)) }
 
-// Done sends [DONE].
-func Done() Step { return Frame("[DONE]") }
+// Done sends what ends a stream: [DONE], message_stop.
+func Done() Step { return piece(func(f format) string { return f.done() }) }
 
 // Comment sends a comment line, as servers do to keep a connection open.
 func Comment(text string) Step { return Raw(": " + text + "\n\n") }

@@ -121,7 +121,7 @@ func TestR072_Fragments(t *testing.T) {
 			for _, c := range strings.Split(tc.want, " | ") {
 				want = append(want, fmt.Sprintf("call %s\n", c))
 			}
-			shape{"", modeltest.Steps(steps...).Then(modeltest.Finish("tool_calls")...), strings.Join(want, "") + "tool-calls", ""}.check(t)
+			subject.Check(t, shape("reply", modeltest.Steps(steps...).Then(modeltest.Finish("tool_calls")...), strings.Join(want, "")+"tool-calls", ""))
 		})
 	}
 }

@@ -78,9 +78,9 @@ type Options struct {
 	// as reasoning_content. Services that reason between tool calls want it (DeepSeek
 	// refuses the next request without); others ignore or refuse the field.
 	ReplayReasoning bool
-	// Info tells what is known of a model; by default what model.KnownModels says
-	// of the provider's name.
-	Info func(model string) model.Info
+	// Models is what is known of models, looked up by Name and else by "openai"; by default
+	// model.KnownModels.
+	Models *model.Models
 }
 
 // Provider speaks to one service. Its methods may be called from any goroutine.
@@ -108,9 +108,8 @@ func New(o Options) *Provider {
 	o.KeyHint = wire.Or(o.KeyHint, "OPENAI_API_KEY")
 	o.APIKey = strings.TrimSpace(o.APIKey)
 	o.Headers = maps.Clone(o.Headers)
-	if o.Info == nil {
-		name := o.Name
-		o.Info = func(id string) model.Info { return model.KnownModels().Info(name, id) }
+	if o.Models == nil {
+		o.Models = model.KnownModels()
 	}
 	p := &Provider{options: o, limits: wire.Limits{
 		FirstByte: wire.Limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
@@ -141,7 +140,13 @@ func DeepSeek(o Options) *Provider {
 func (p *Provider) Name() string { return p.options.Name }
 
 // Info implements model.Provider.
-func (p *Provider) Info(name string) model.Info { return p.options.Info(name) }
+func (p *Provider) Info(name string) model.Info {
+	known := p.options.Models.Lookup(p.options.Name, name)
+	if known == (model.Known{}) {
+		known = p.options.Models.Lookup("openai", name)
+	}
+	return model.Info{ContextWindow: known.ContextWindow}
+}
 
 // CloseIdleConnections closes the connections that wait for the next call. The provider
 // stays usable.

@@ -11,14 +11,6 @@ import (
 	"dshsh/loop/model/openai"
 )
 
-func assistant(blocks ...model.Block) model.Message {
-	return model.Message{ID: "a", Role: model.RoleAssistant, Content: blocks, Source: model.Source{Kind: model.SourceModel}}
-}
-
-func results(blocks ...model.Block) model.Message {
-	return model.Message{ID: "r", Role: model.RoleUser, Content: blocks, Source: model.Source{Kind: model.SourceTool}}
-}
-
 // sent returns what the provider sends as messages, each as role and JSON of the rest.
 func sent(t *testing.T, make func(openai.Options) *openai.Provider, req *model.Request) []string {
 	t.Helper()
