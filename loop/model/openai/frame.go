@@ -47,7 +47,8 @@ type (
 		CompletionTokensDetails struct {
 			ReasoningTokens int64 `json:"reasoning_tokens"`
 		} `json:"completion_tokens_details"`
-		PromptCacheHitTokens int64 `json:"prompt_cache_hit_tokens"` // DeepSeek
+		PromptCacheHitTokens  int64 `json:"prompt_cache_hit_tokens"` // DeepSeek, as the next
+		PromptCacheMissTokens int64 `json:"prompt_cache_miss_tokens"`
 	}
 )
 
@@ -55,7 +56,7 @@ type (
 // included.
 func (u *usage) tokens() model.Usage {
 	return model.Usage{
-		InputTokens:     u.PromptTokens,
+		InputTokens:     max(u.PromptTokens, u.PromptCacheHitTokens+u.PromptCacheMissTokens),
 		OutputTokens:    u.CompletionTokens,
 		CacheReadTokens: max(u.PromptTokensDetails.CachedTokens, u.PromptCacheHitTokens),
 		ReasoningTokens: u.CompletionTokensDetails.ReasoningTokens,

@@ -74,9 +74,10 @@ type Options struct {
 	// comments come.
 	StallTimeout time.Duration
 
-	// ReplayReasoning sends the reasoning of assistant messages back in later requests,
-	// as reasoning_content. Services that reason between tool calls want it (DeepSeek
-	// refuses the next request without); others ignore or refuse the field.
+	// ReplayReasoning sends the reasoning of the provider's own messages back in later
+	// requests, as reasoning_content, once there are tools. Services that reason between tool
+	// calls want it (DeepSeek refuses the next request without); others ignore or refuse the
+	// field.
 	ReplayReasoning bool
 	// Models is what is known of models, looked up by Name and else by "openai"; by default
 	// model.KnownModels.

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"dshsh/loop/model"
@@ -114,12 +115,13 @@ func (p *Provider) messages(req *model.Request) []wireMessage {
 	if req.System != "" {
 		out = append(out, wireMessage{Role: model.RoleSystem, Content: req.System})
 	}
+	replay := p.replays(req)
 	taken := map[*model.Block]bool{} // results that stand behind their call already
 	for i := range req.Messages {
 		m := &req.Messages[i]
 		switch m.Role {
 		case model.RoleAssistant:
-			a, empty := p.assistant(m)
+			a, empty := p.assistant(m, replay)
 			if empty {
 				continue
 			}
@@ -178,8 +180,19 @@ func userContent(blocks []model.Block, taken map[*model.Block]bool) any {
 	return strings.Join(texts, "\n\n")
 }
 
-// assistant maps an assistant message; empty says that there is nothing to send.
-func (p *Provider) assistant(m *model.Message) (w wireMessage, empty bool) {
+// replays reports whether a request sends reasoning back. DeepSeek ignores it in a
+// conversation without tools. Where there are tools it must stand on every assistant
+// message, if need be empty: DeepSeek refuses a request that lacks it behind a tool call,
+// also where it reasoned nothing itself or another model wrote the message.
+func (p *Provider) replays(req *model.Request) bool {
+	return p.options.ReplayReasoning && (len(req.Tools) > 0 || slices.ContainsFunc(req.Messages, func(m model.Message) bool {
+		return slices.ContainsFunc(m.Content, func(b model.Block) bool { return b.Type == model.BlockToolCall })
+	}))
+}
+
+// assistant maps an assistant message, with its reasoning if replay says so and it is
+// this provider's own; empty says that there is nothing to send.
+func (p *Provider) assistant(m *model.Message, replay bool) (w wireMessage, empty bool) {
 	var text, reasoning strings.Builder
 	w.Role = model.RoleAssistant
 	for _, b := range m.Content {
@@ -197,11 +210,11 @@ func (p *Provider) assistant(m *model.Message) (w wireMessage, empty bool) {
 	}
 	// Not null beside tool calls: templates of local servers cannot do with it.
 	w.Content = text.String()
-	if p.options.ReplayReasoning {
-		// On every assistant message, if need be empty: DeepSeek refuses a request that
-		// lacks it behind a tool call, also where it reasoned nothing itself or another
-		// model wrote the message, and ignores it elsewhere.
-		r := reasoning.String()
+	if replay {
+		r := ""
+		if m.Source.Provider == "" || m.Source.Provider == p.options.Name {
+			r = reasoning.String()
+		}
 		w.ReasoningContent = &r
 	}
 	return w, text.Len() == 0 && len(w.ToolCalls) == 0

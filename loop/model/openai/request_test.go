@@ -153,6 +153,22 @@ func TestR073_ReasoningGoesBack(t *testing.T) {
 	}
 }
 
+func TestDeepSeek_NoToolsNoReasoning(t *testing.T) {
+	talk := []model.Message{user("x"), assistant(model.Reasoning("hm"), model.Text("y")), user("z")}
+	if got, want := sent(t, openai.DeepSeek, request(talk...))[1], `assistant {"content":"y"}`; got != want {
+		t.Errorf("without tools: got %s, want %s", got, want)
+	}
+	req := request(talk...)
+	req.Tools = []model.ToolSpec{{Name: "ls"}}
+	if got, want := sent(t, openai.DeepSeek, req)[1], `assistant {"content":"y","reasoning_content":"hm"}`; got != want {
+		t.Errorf("with tools: got %s, want %s", got, want)
+	}
+	req.Messages[1].Source.Provider = "anthropic"
+	if got, want := sent(t, openai.DeepSeek, req)[1], `assistant {"content":"y","reasoning_content":""}`; got != want {
+		t.Errorf("of another provider: got %s, want %s", got, want)
+	}
+}
+
 func TestDeepSeek_ThinkingOff(t *testing.T) {
 	server := modeltest.NewServer(t).Otherwise(modeltest.WireText("ok"))
 	for _, flavour := range []struct {

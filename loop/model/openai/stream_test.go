@@ -37,7 +37,7 @@ func TestR077_EmptyChoices(t *testing.T) {
 func TestUsage_InEveryFrame(t *testing.T) {
 	p, _ := provider(t, openai.Options{}, modeltest.Steps(
 		modeltest.Frame(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`),
-		modeltest.Frame(`{"choices":[{"delta":{"content":"b"},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_cache_hit_tokens":4}}]}`),
+		modeltest.Frame(`{"choices":[{"delta":{"content":"b"},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":1}}]}`),
 		modeltest.Done(),
 	))
 	chunks, err := read(t.Context(), p, request())
