@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -28,19 +30,22 @@ func (vm *machine) openLibs() {
 // lib makes a global table of functions.
 func (vm *machine) lib(name string, funcs map[string]glua.LGFunction) *glua.LTable {
 	t := vm.base.CreateTable(0, len(funcs))
-	for n, f := range funcs {
-		t.RawSetString(n, vm.base.NewFunction(f))
-	}
+	vm.fill(t, funcs)
 	vm.base.G.Global.RawSetString(name, t)
 	return t
+}
+
+// fill adds functions in the order of their names, which is that of pairs.
+func (vm *machine) fill(t *glua.LTable, funcs map[string]glua.LGFunction) {
+	for _, n := range slices.Sorted(maps.Keys(funcs)) {
+		t.RawSetString(n, vm.base.NewFunction(funcs[n]))
+	}
 }
 
 // metatable makes one for userdata of the host's. Scripts cannot reach it.
 func (vm *machine) metatable(name string, funcs map[string]glua.LGFunction) *glua.LTable {
 	t := vm.base.CreateTable(0, len(funcs)+1)
-	for n, f := range funcs {
-		t.RawSetString(n, vm.base.NewFunction(f))
-	}
+	vm.fill(t, funcs)
 	t.RawSetString("__metatable", glua.LString(name))
 	return t
 }
@@ -48,7 +53,7 @@ func (vm *machine) metatable(name string, funcs map[string]glua.LGFunction) *glu
 func (vm *machine) openBase(g *glua.LTable) {
 	ipairsNext := vm.base.NewFunction(vm.ipairsNext)
 	next := vm.base.NewFunction(vm.next)
-	for n, f := range map[string]glua.LGFunction{
+	vm.fill(g, map[string]glua.LGFunction{
 		"assert":         vm.assert,
 		"collectgarbage": func(L *glua.LState) int { L.Push(glua.LNumber(0)); return 1 },
 		"error":          vm.error,
@@ -85,9 +90,8 @@ func (vm *machine) openBase(g *glua.LTable) {
 		"type":         func(L *glua.LState) int { L.Push(glua.LString(L.CheckAny(1).Type().String())); return 1 },
 		"unpack":       vm.unpack,
 		"xpcall":       vm.xpcall,
-	} {
-		g.RawSetString(n, vm.base.NewFunction(f))
-	}
+	})
+	vm.lib("debug", map[string]glua.LGFunction{"traceback": vm.traceback})
 	g.RawSetString("next", next)
 	g.RawSetString("_G", g)
 	g.RawSetString("_VERSION", glua.LString("Lua 5.1"))
@@ -189,7 +193,7 @@ func (vm *machine) tostring(L *glua.LState, v glua.LValue) string {
 		v = L.Get(-1)
 		L.Pop(1)
 	}
-	return v.String()
+	return vm.text(v)
 }
 
 func (vm *machine) sel(L *glua.LState) int {

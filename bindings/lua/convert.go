@@ -3,7 +3,9 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -61,8 +63,8 @@ func (vm *machine) toLuaNull(v runtime.Value, null glua.LValue, exact bool) glua
 	case map[string]any:
 		t := vm.base.CreateTable(0, len(v))
 		t.Metatable = vm.mapMT
-		for k, e := range v {
-			t.RawSetString(k, vm.toLuaNull(e, vm.null, true))
+		for _, k := range slices.Sorted(maps.Keys(v)) { // pairs goes by this order
+			t.RawSetString(k, vm.toLuaNull(v[k], vm.null, true))
 		}
 		return t
 	}
@@ -250,7 +252,7 @@ func (r *reader) table(t *glua.LTable) (runtime.Value, error) {
 
 // keys counts a table's list items, which run to n, and its named fields.
 func keys(t *glua.LTable, n int) (items, names int, err error) {
-	t.ForEach(func(k, _ glua.LValue) {
+	each(t, func(k, _ glua.LValue) {
 		switch k := k.(type) {
 		case glua.LString:
 			names++
@@ -292,7 +294,7 @@ func (r *reader) list(t *glua.LTable, n int) (runtime.Value, error) {
 func (r *reader) object(t *glua.LTable, names int) (runtime.Value, error) {
 	m := make(map[string]any, names)
 	var err error
-	t.ForEach(func(k, v glua.LValue) {
+	each(t, func(k, v glua.LValue) {
 		if err != nil {
 			return
 		}

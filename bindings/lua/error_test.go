@@ -49,8 +49,10 @@ func TestErrorPlaces(t *testing.T) {
 		{"gsub", "ctx.on('test/serial', function()\n ('x'):gsub('x', function()\n  error('boom')\n end)\nend)", "boom", "a.lua:3", "a.lua:3 a.lua:2"},
 		{"loaded", "ctx.on('test/serial', function()\n load('\\nerror(\"boom\")', '=made')()\nend)", "boom", "made:2", "made:2 a.lua:2"},
 		{"tail call", "local function f()\n error('boom')\nend\nctx.on('test/serial', function()\n return f()\nend)", "boom", "a.lua:2", "a.lua:2"},
+		{"tail call with a level", "local function f()\n error('boom', 2)\nend\nlocal function g()\n return f()\nend\nctx.on('test/serial', function()\n g()\nend)", "boom", "a.lua:2", "a.lua:2 a.lua:8"},
+		{"tail calls in a coroutine", "local function f(n)\n if n == 0 then error('boom') end\n return f(n - 1)\nend\nctx.on('test/serial', function()\n coroutine.wrap(function()\n  f(1000)\n end)()\nend)", "boom", "a.lua:2", "a.lua:2 a.lua:7 a.lua:6"},
 		{"colons", "ctx.on('test/serial', function()\n error('a: b:3: c')\nend)", "a: b:3: c", "a.lua:2", "a.lua:2"},
-		{"overflow", "local function f()\n return 1 + f()\nend\nctx.on('test/serial', f)", "stack overflow", "a.lua:2", ""},
+		{"overflow", "local function f()\n return 1 + f()\nend\nctx.on('test/serial', function()\n f()\nend)", "stack overflow", "a.lua:2", strings.Repeat("a.lua:2 ", 19) + "a.lua:5"},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
 			r := newRig(t, runtime.Limits{})
@@ -103,7 +105,12 @@ func TestThrownValues(t *testing.T) {
 	if _, ok := e.Value.(*runtime.View); !ok {
 		t.Errorf("value %T", e.Value)
 	}
-	r.expectError(`error(coroutine.create(print))`, "thread")
+	r.expectError(`error(coroutine.create(print))`, "thread: 0x00000001")
+	e = r.expectError(`error(setmetatable({ code = "C", n = 1 }, { __tostring = function(e) return "a.lua:7: made " .. e.n end }))`, "a.lua:1: test/serial: made 1")
+	if e.Code != "C" || runtime.Display(e.Value) != `{"code":"C","n":1}` {
+		t.Errorf("%+v", e)
+	}
+	r.expectError(`error(setmetatable({}, { __tostring = function() error("again") end }))`, "table: 0x")
 	r.expectError(`error("bad \255 bytes")`, "bad \ufffd bytes")
 }
 

@@ -231,22 +231,92 @@ func (vm *machine) tableError(e *runtime.ScriptError, t *glua.LTable) {
 	}
 }
 
-// valueError describes a thrown value that is no error.
+// valueError describes a thrown value that is no error, by its __tostring if it has one.
 func (vm *machine) valueError(e *runtime.ScriptError, obj glua.LValue) {
 	v, err := vm.toValue(obj)
-	if err != nil {
-		e.Message = obj.String()
-		return
+	if err == nil {
+		e.Value = v
 	}
-	e.Value = v
-	if e.Message = runtime.Display(v); obj == glua.LNil {
+	switch s, ok := vm.ownText(obj); {
+	case ok:
+		_, rest, _ := vm.cutPlace(s)
+		e.Message = strings.ToValidUTF8(rest, "\ufffd")
+	case err != nil:
+		e.Message = vm.text(obj)
+	case obj == glua.LNil:
 		e.Message = "nil"
+	default:
+		e.Message = runtime.Display(v)
 	}
 	if t, ok := obj.(*glua.LTable); ok && e.Code == "" {
 		if code, ok := t.RawGetString("code").(glua.LString); ok {
 			e.Code = string(code)
 		}
 	}
+}
+
+// ownText is what a table's __tostring gives. It is the script's code: it may loop, which
+// the entry's meter ends, and fail, which counts as having none.
+func (vm *machine) ownText(obj glua.LValue) (string, bool) {
+	t, ok := obj.(*glua.LTable)
+	if !ok {
+		return "", false
+	}
+	mt, _ := t.Metatable.(*glua.LTable)
+	if mt == nil {
+		return "", false
+	}
+	fn, ok := mt.RawGetString("__tostring").(*glua.LFunction)
+	if !ok {
+		return "", false
+	}
+	results, err := vm.protected([]glua.LValue{fn, obj})
+	if err != nil || len(results) == 0 {
+		return "", false
+	}
+	s, ok := results[0].(glua.LString)
+	return string(s), ok
+}
+
+// traceback is debug.traceback: a message, and below it the places at which it was raised,
+// if it has just been caught, and those that run.
+func (vm *machine) traceback(L *glua.LState) int {
+	msg := L.Get(1)
+	if _, ok := msg.(*glua.LState); ok {
+		msg = L.Get(2)
+	}
+	text := ""
+	switch m := msg.(type) {
+	case *glua.LNilType:
+	case glua.LString, glua.LNumber:
+		text = m.String() + "\n"
+	case *glua.LUserData:
+		t, ok := m.Value.(*thrown)
+		if !ok {
+			L.Push(msg)
+			return 1
+		}
+		text = t.text() + "\n"
+	default:
+		L.Push(msg)
+		return 1
+	}
+	at := vm.traceOf(msg).and(vm.running())
+	var b strings.Builder
+	b.WriteString(text + "stack traceback:")
+	for _, p := range at {
+		b.WriteString("\n\t" + p.File + ":" + strconv.Itoa(p.Line))
+	}
+	return pushString(L, b.String())
+}
+
+// running is the places that run, innermost first, through pcalls and coroutines.
+func (vm *machine) running() stack {
+	var s stack
+	for at := vm.cur; at != nil && len(s) < maxStack; at = at.up {
+		s = s.and(stackOf(at.L))
+	}
+	return s
 }
 
 // overrun is the failure of an entry that the watchdog has stopped, whatever the script

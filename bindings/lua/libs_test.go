@@ -11,6 +11,15 @@ import (
 func TestLibraries(t *testing.T) {
 	r := newRig(t, runtime.Limits{})
 	for _, c := range []struct{ body, want string }{
+		// order and names do not depend on the run
+		{`local s = {} for _, lib in ipairs { string, os, json } do for k in pairs(lib) do s[#s + 1] = k end end give(table.concat(s, " "))`, `byte char find format gfind gmatch gsub len lower match rep reverse sub upper clock date difftime time array decode encode int object null`},
+		{`local t = { z = 1, a = 2, [1.5] = 3, m = 4 } t.a = nil t.q = 5 t.a = 6 t[1] = 0 local s = "" for k in pairs(t) do s = s .. k .. " " end give(s)`, `1 z a 1.5 m q `},
+		{`local t, f = {}, function() end give(tostring(t), tostring(f), tostring(t), tostring({}), ("%s"):format(f), tostring(coroutine.create(f)))`, `table: 0x00000001 function: 0x00000002 table: 0x00000001 table: 0x00000003 function: 0x00000002 thread: 0x00000004`},
+		{`for i = 1, 1000 do tostring({}) end give(tostring({}))`, `table: 0x000003e9`},
+		// tracebacks
+		{"give(xpcall(function()\n local function f() error('deep') end\n f()\nend, debug.traceback))", "false a.lua:2: deep\nstack traceback:\n\ta.lua:2\n\ta.lua:3\n\ta.lua:1"},
+		{`give(debug.traceback("here"), debug.traceback({ 1 })[1], (pcall(debug.traceback)))`, "here\nstack traceback:\n\ta.lua:1 1 true"},
+		{`give(select(2, xpcall(ctx.rig.fail, debug.traceback)))`, "a.lua:1: rig.fail: the host is broken\nstack traceback:\n\ta.lua:1"},
 		// patterns
 		{`give(("hello world"):find("o w"))`, `5 7`},
 		{`give(("hello"):find("l+"))`, `3 4`},
@@ -86,7 +95,7 @@ func TestLibraries(t *testing.T) {
 		{`give(os.time(), os.clock(), os.date("%Y-%m-%d %H:%M:%S"), os.date("!*t").year, os.time({ year = 2031, month = 2, day = 3, hour = 4, min = 5, sec = 6 }))`, `1927857906 0 2031-02-03 04:05:06 2031 1927857906`},
 		{`give(os.date("%c", 0), os.date("%j %w %x", 86400), os.difftime(5, 3))`, `Thu Jan  1 00:00:00 1970 002 5 01/02/70 2`},
 		// what is not there
-		{`local n = 0 for _, k in ipairs { "io", "debug", "package", "module", "newproxy", "dofile", "loadfile", "channel", "_printregs", "getfenv", "setfenv" } do if _G[k] ~= nil then give(k) end end give(os.execute, os.exit, os.getenv, os.remove, string.dump)`, `null null null null null`},
+		{`local n = 0 for _, k in ipairs { "io", "package", "module", "newproxy", "dofile", "loadfile", "channel", "_printregs", "getfenv", "setfenv" } do if _G[k] ~= nil then give(k) end end give(os.execute, os.exit, os.getenv, os.remove, string.dump, debug.getinfo)`, `null null null null null null`},
 	} {
 		if c.want == "" {
 			continue

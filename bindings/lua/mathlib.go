@@ -99,11 +99,14 @@ func (vm *machine) osDate(L *glua.LState) int {
 	}
 	if strings.HasPrefix(format, "*t") {
 		r := L.CreateTable(0, 9)
-		for k, v := range map[string]int{
-			"year": t.Year(), "month": int(t.Month()), "day": t.Day(), "hour": t.Hour(), "min": t.Minute(),
-			"sec": t.Second(), "wday": int(t.Weekday()) + 1, "yday": t.YearDay(),
+		for _, f := range []struct {
+			name string
+			n    int
+		}{
+			{"year", t.Year()}, {"month", int(t.Month())}, {"day", t.Day()}, {"hour", t.Hour()}, {"min", t.Minute()},
+			{"sec", t.Second()}, {"wday", int(t.Weekday()) + 1}, {"yday", t.YearDay()},
 		} {
-			r.RawSetString(k, glua.LNumber(v))
+			r.RawSetString(f.name, glua.LNumber(f.n))
 		}
 		r.RawSetString("isdst", glua.LBool(t.IsDST()))
 		L.Push(r)

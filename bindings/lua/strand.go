@@ -39,28 +39,33 @@ func (vm *machine) pop(s *strand, clean bool) {
 	}
 }
 
-// protected calls the function at index 1 of L with what follows it, on a stack of its
-// own: gopher-lua's own pcall detaches the variables of every caller when an error is
-// raised, and an xpcall leaves those of the callee attached.
-func (vm *machine) protected(L *glua.LState, from int) (results []glua.LValue, err error) {
+// protected calls a function, the first of call, with the others, on a stack of its own:
+// gopher-lua's own pcall detaches the variables of every caller when an error is raised,
+// and an xpcall leaves those of the callee attached.
+func (vm *machine) protected(call []glua.LValue) (results []glua.LValue, err error) {
 	s := vm.push()
 	if s == nil {
 		return nil, errTooDeep
 	}
-	n := L.GetTop()
-	for i := from; i <= n; i++ {
-		s.L.Push(L.Get(i))
+	for _, v := range call {
+		s.L.Push(v)
 	}
-	err = protect(s.L, n-from, glua.MultRet)
+	err = protect(s.L, len(call)-1, glua.MultRet)
 	if err == nil {
-		for i, k := 1, s.L.GetTop(); i <= k; i++ {
-			results = append(results, s.L.Get(i))
-		}
+		results = stackFrom(s.L, 1)
 		s.L.SetTop(0)
 		s.fat = s.fat || len(results) > 10000
 	}
 	vm.pop(s, err == nil)
 	return results, err
+}
+
+// stackFrom is the values on L from the given index on.
+func stackFrom(L *glua.LState, from int) (values []glua.LValue) {
+	for i, n := from, L.GetTop(); i <= n; i++ {
+		values = append(values, L.Get(i))
+	}
+	return values
 }
 
 // callable says whether gopher-lua can call v.
@@ -75,7 +80,7 @@ func (vm *machine) pcall(L *glua.LState) int {
 		L.Push(glua.LString("attempt to call a " + f.Type().String() + " value"))
 		return 2
 	}
-	results, err := vm.protected(L, 1)
+	results, err := vm.protected(stackFrom(L, 1))
 	if err != nil {
 		return vm.caught(L, err, nil)
 	}
@@ -89,7 +94,7 @@ func (vm *machine) xpcall(L *glua.LState) int {
 		return vm.caught(L, errors.New("attempt to call a "+f.Type().String()+" value"), handler)
 	}
 	L.Remove(2)
-	results, err := vm.protected(L, 1)
+	results, err := vm.protected(stackFrom(L, 1))
 	if err != nil {
 		return vm.caught(L, err, handler)
 	}
@@ -117,10 +122,7 @@ func (vm *machine) caught(L *glua.LState, err error, handler *glua.LFunction) in
 	}
 	vm.noteCaught(obj, err)
 	if handler != nil {
-		L.SetTop(0)
-		L.Push(handler)
-		L.Push(obj)
-		if results, herr := vm.protected(L, 1); herr != nil {
+		if results, herr := vm.protected([]glua.LValue{handler, obj}); herr != nil {
 			if vm.killed() {
 				vm.raise(L, vm.ctx.Err())
 			}
@@ -294,10 +296,7 @@ func (vm *machine) resume(L, co *glua.LState, from int) ([]glua.LValue, error) {
 		}
 		return nil, vm.plain(L, "cannot resume a coroutine that another hook is inside of")
 	}
-	var args []glua.LValue
-	for i, n := from, L.GetTop(); i <= n; i++ {
-		args = append(args, L.Get(i))
-	}
+	args := stackFrom(L, from)
 	ctx := co.Context().(*coContext)
 	if ctx.tail { // gopher-lua has no frame left that could return it
 		co.Dead = true

@@ -35,6 +35,7 @@ type machine struct {
 	stringLib                                           *glua.LTable
 
 	objects objectCache
+	ids     identities
 	modules map[string]*module // required files, by their real path
 	asking  []*module          // being required, outermost first
 	regexps map[string]*regexpEntry
