@@ -20,7 +20,7 @@ const (
 	execTime  = 30 * time.Second
 	maxTime   = 10 * time.Minute
 	// lastWords is how long what a program has started may keep its output open after it.
-	lastWords = time.Second
+	lastWords = 250 * time.Millisecond
 )
 
 // command is the program and its arguments: a list, or a text that is split at spaces.

@@ -137,34 +137,32 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestHostileSwaps: a folder that becomes a link, and a folder again, while files in it are
-// read and written.
+// TestHostileSwaps: what has been judged becomes a link before it is opened. The check of
+// protected places, which comes in between, is when that happens here.
 func TestHostileSwaps(t *testing.T) {
-	var calls []string
-	for range 150 {
-		calls = append(calls, `fs.read('d/secret')`, `fs.write('d/new', 'x')`, `fs.append('d/log', 'x')`, `fs.list('d')`)
-	}
-	for _, lang := range []string{"js", "lua"} {
-		w := newWorld(t)
-		w.file("d/secret", "mine")
-		dir := outside(w)
-		w.link(dir, "link")
-		var wg sync.WaitGroup
-		var over atomic.Bool
-		wg.Go(func() {
-			d, l, spare := filepath.Join(w.dir, "d"), filepath.Join(w.dir, "link"), filepath.Join(w.dir, "spare")
-			for !over.Load() {
-				_, _ = os.Rename(d, spare), os.Rename(l, d)
-				_, _ = os.Rename(d, l), os.Rename(spare, d)
-			}
+	for _, c := range []struct{ call, swap string }{
+		{`fs.read('d/secret')`, "d"}, {`fs.read('d/secret')`, "d/secret"}, {`fs.list('d')`, "d"}, {`fs.stat('d/secret')`, "d"},
+		{`fs.write('d/new', 'x')`, "d"}, {`fs.write('d/secret', 'x')`, "d"}, {`fs.write('d/secret', 'x')`, "d/secret"}, {`fs.write('d/e/new', 'x')`, "d"},
+		{`fs.append('d/secret', 'x')`, "d"}, {`fs.append('d/secret', 'x')`, "d/secret"}, {`fs.append('d/new', 'x')`, "d"},
+	} {
+		t.Run(c.call+" of "+c.swap, func(t *testing.T) {
+			both(t, needs{"read": {"d/**"}, "write": {"d/**"}}, func(w *world) {
+				w.file("d/secret", "mine")
+				to := outside(w)
+				if c.swap != "d" {
+					to = filepath.Join(to, "secret")
+				}
+				swapped := false
+				w.cfg.Check = func(string, bool) error {
+					if swapped {
+						return nil
+					}
+					swapped = true
+					at := filepath.Join(w.dir, c.swap)
+					return errors.Join(os.Rename(at, filepath.Join(w.dir, "spare")), os.Symlink(to, at))
+				}
+			}, []string{c.call}, []string{"! it was changed while it was being opened"}, untouched)
 		})
-		if err := w.load(lang, script(lang, needs{"read": {"d/**"}, "write": {"d/**"}}, calls)); err != nil {
-			t.Fatal(err)
-		}
-		w.wait()
-		over.Store(true)
-		wg.Wait()
-		untouched(w)
 	}
 }
 
