@@ -267,6 +267,8 @@ func (h *Host) call(t *Target, l *Listener, hook *Hook, args ...Value) (Value, e
 	defer in.release()
 	old := h.Thread.SetHook(hook)
 	defer h.Thread.SetHook(old)
+	h.awaits(hook, l)
+	defer h.settled(hook)
 	var v Value
 	err := guard(func() (err error) {
 		v, err = in.vm.Call(hook, l.fn, args...)

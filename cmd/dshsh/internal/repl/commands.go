@@ -320,15 +320,15 @@ func (l *Loop) cmdInject(ctx context.Context, text string) {
 	})
 }
 
-func (l *Loop) cmdCancel(ctx context.Context, _ string) {
-	running := false
+func (l *Loop) cmdCancel(context.Context, string) {
 	a := l.Agent()
-	_ = l.shell.Host().Do(ctx, func() { running = a.Status() == loop.StatusRunning })
+	running, _, holder := l.state(a)
 	if !running {
 		l.Say("nothing runs")
 		return
 	}
 	a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
+	l.Say("cancelling" + holder)
 }
 
 func (l *Loop) cmdModel(ctx context.Context, route string) {

@@ -48,6 +48,7 @@ type Loop struct {
 	agent loop.Agent
 
 	lastCtrlC time.Time
+	held      map[string]int // by script version: cancels that found a turn waiting for it
 	now       func() time.Time
 	jobs      sync.WaitGroup // lines under way that do not keep the prompt waiting
 	quit      chan struct{}
@@ -57,7 +58,7 @@ type Loop struct {
 // NewLoop makes a loop for an editor that is live.
 func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 	cols, _ := ed.Size()
-	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}),
+	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{},
 		out: render.New(render.Options{Width: cols, Color: color})}
 }
 
@@ -265,26 +266,53 @@ func (l *Loop) event(ctx context.Context, ev Event) (done bool, err error) {
 // twice is how soon a second Ctrl-C must come to mean more than the first.
 const twice = 2 * time.Second
 
+// thinks is how long a key waits for the thread: one that does not answer computes.
+const thinks = 300 * time.Millisecond
+
+// state is what a cancel finds: whether a turn runs, how many messages wait, and words
+// about the script that holds the turn up, if one does.
+func (l *Loop) state(a loop.Agent) (running bool, queued int, holder string) {
+	ctx, cancel := context.WithTimeout(context.Background(), thinks)
+	defer cancel()
+	err := l.shell.Host().Do(ctx, func() {
+		running = a.Status() == loop.StatusRunning
+		queued = len(a.Inbox().NextTurn()) + len(a.Inbox().NextStep())
+		if at := l.shell.Host().AwaitedBy(a); running && at != nil {
+			holder = l.holder(at)
+		}
+	})
+	return running || err != nil, queued, holder
+}
+
+// holder names the script whose listener a turn waits for, and from the second time on
+// how to be rid of it. On the thread.
+func (l *Loop) holder(at *runtime.Listener) string {
+	in := at.Instance
+	version := in.ID + " " + in.Hash
+	l.held[version]++
+	text := fmt.Sprintf("; it waits for %s:%d (%s)", in.File, at.Pos.Line, at.Event.Name)
+	if l.held[version] > 1 {
+		text += fmt.Sprintf(", not for the first time: `/scripts off %s` switches that script off", in.File)
+	}
+	return render.Visible(text)
+}
+
 // interrupt: once cancels the turn and keeps the queue, twice clears the queue, at an
 // idle empty prompt it leaves.
 func (l *Loop) interrupt(ev Event) (done bool) {
 	a := l.Agent()
-	running, queued := false, 0
-	_ = l.shell.Host().Do(context.Background(), func() {
-		running = a.Status() == loop.StatusRunning
-		queued = len(a.Inbox().NextTurn()) + len(a.Inbox().NextStep())
-	})
+	running, queued, holder := l.state(a)
 	again := l.now().Sub(l.lastCtrlC) < twice
 	l.lastCtrlC = l.now()
 	switch {
 	case running && !again:
 		l.ed.PutBack(ev)
 		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
+		line := "cancelling"
 		if queued > 0 {
-			l.Say(fmt.Sprintf("cancelling; %d queued stay and go with your next message, Ctrl-C again drops them", queued))
-		} else {
-			l.Say("cancelling")
+			line += fmt.Sprintf("; %d queued stay and go with your next message, Ctrl-C again drops them", queued)
 		}
+		l.Say(line + holder)
 	case queued > 0 && again:
 		l.ed.PutBack(ev)
 		a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{}) // the records say what is dropped
