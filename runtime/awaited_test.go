@@ -31,7 +31,7 @@ func TestAwaitedByNamesTheListenerThatHoldsUp(t *testing.T) {
 				}))
 			h.Thread.Start(func() {
 				_, err := runtimetest.Rewrite.Run(h.Host, a.Target(), text{}, func(p text) (text, error) {
-					h.Trace.Add(name(a))
+					h.Trace.Add("%s", name(a))
 					return p, nil
 				})
 				if err != nil {
