@@ -126,33 +126,38 @@ func (vm *machine) openInts() {
 }
 
 func (vm *machine) jsonDecode(L *glua.LState) int {
-	s := vm.str(L, 1)
+	L.Push(vm.decodeJSON(L, vm.str(L, 1), "json.decode"))
+	return 1
+}
+
+// decodeJSON reads one JSON text, or throws. what is how messages call the caller.
+func (vm *machine) decodeJSON(L *glua.LState, s, what string) glua.LValue {
 	if len(s) > runtime.MaxValueSize {
-		vm.raisef(L, "json.decode: the text is larger than %d MiB", runtime.MaxValueSize>>20)
+		vm.raisef(L, "%s: the text is larger than %d MiB", what, runtime.MaxValueSize>>20)
 	}
-	d := decoder{vm: vm, L: L, s: s}
+	d := decoder{vm: vm, L: L, s: s, what: what}
 	d.space()
 	v := d.value(0)
 	d.space()
 	if d.at < len(s) {
 		d.fail("text after the value")
 	}
-	L.Push(v)
-	return 1
+	return v
 }
 
 // decoder reads one JSON text. Used by one call; it raises what it finds wrong.
 type decoder struct {
-	vm *machine
-	L  *glua.LState
-	s  string
-	at int
+	vm   *machine
+	L    *glua.LState
+	s    string
+	at   int
+	what string // how messages call the caller
 }
 
 func (d *decoder) fail(format string, args ...any) {
 	line := 1 + strings.Count(d.s[:min(d.at, len(d.s))], "\n")
 	col := min(d.at, len(d.s)) - strings.LastIndexByte(d.s[:min(d.at, len(d.s))], '\n')
-	d.vm.raisef(d.L, "json.decode: line %d column %d: %s", line, col, fmt.Sprintf(format, args...))
+	d.vm.raisef(d.L, "%s: line %d column %d: %s", d.what, line, col, fmt.Sprintf(format, args...))
 }
 
 func (d *decoder) space() {

@@ -38,7 +38,7 @@ func (vm *machine) require(L *glua.LState) int {
 	}
 	m := vm.modules[path]
 	if m == nil {
-		m = vm.runModule(L, path, name, asked)
+		m = vm.loadModule(L, path, name, asked)
 	} else if !m.loaded {
 		vm.raisef(L, "require '%s': the files require each other: %s", asked, vm.cycle(m))
 	}
@@ -46,20 +46,30 @@ func (vm *machine) require(L *glua.LState) int {
 	return 1
 }
 
-func (vm *machine) runModule(L *glua.LState, path, name, asked string) *module {
+func (vm *machine) loadModule(L *glua.LState, path, name, asked string) *module {
 	code, err := vm.program.src.Read(path)
 	if err != nil {
 		vm.raisef(L, "require '%s': %v", asked, err)
 	}
+	if vm.modules == nil {
+		vm.modules = map[string]*module{}
+	}
+	if strings.HasSuffix(name, ".json") {
+		text := strings.TrimPrefix(string(code), "\xef\xbb\xbf")
+		m := &module{name: name, loaded: true, value: vm.decodeJSON(L, text, "require '"+asked+"'")}
+		vm.modules[path] = m
+		return m
+	}
+	return vm.runModule(L, path, name, asked, code)
+}
+
+func (vm *machine) runModule(L *glua.LState, path, name, asked string, code []byte) *module {
 	proto, err := vm.program.engine.compile(name, code)
 	if err != nil {
 		vm.raise(L, fmt.Errorf("require '%s': %w", asked, err))
 	}
 	vm.chunks[name] = true
 	m := &module{name: name}
-	if vm.modules == nil {
-		vm.modules = map[string]*module{}
-	}
 	vm.modules[path] = m
 	vm.asking = append(vm.asking, m)
 	defer func() {
@@ -98,7 +108,10 @@ func (vm *machine) resolve(asked string) (path, name string, err error) {
 	if src.Dir == "" || src.Read == nil {
 		return "", "", fmt.Errorf("this script has no folder to require from")
 	}
-	rel := strings.TrimSuffix(asked, ".lua")
+	rel, ending := strings.TrimSuffix(asked, ".lua"), ".lua"
+	if strings.HasSuffix(asked, ".json") {
+		rel, ending = strings.TrimSuffix(asked, ".json"), ".json"
+	}
 	switch {
 	case rel == "" || strings.HasPrefix(rel, "/") || filepath.IsAbs(rel) || strings.ContainsAny(rel, "\x00\\"):
 		return "", "", fmt.Errorf("give the name of a file in the script's folder")
@@ -107,7 +120,7 @@ func (vm *machine) resolve(asked string) (path, name string, err error) {
 	case !strings.Contains(rel, "/"):
 		rel = strings.ReplaceAll(rel, ".", string(filepath.Separator))
 	}
-	full := filepath.Join(src.Dir, rel) + ".lua"
+	full := filepath.Join(src.Dir, rel) + ending
 	if !below(src.Dir, full) {
 		return "", "", fmt.Errorf("it lies outside of the script's folder")
 	}
@@ -115,7 +128,7 @@ func (vm *machine) resolve(asked string) (path, name string, err error) {
 	if err != nil {
 		if os.IsNotExist(err) {
 			_, _ = src.Read(full) // so that its appearing counts as a change
-			err = fmt.Errorf("there is no file %s in the script's folder", filepath.ToSlash(rel)+".lua")
+			err = fmt.Errorf("there is no file %s in the script's folder", filepath.ToSlash(rel)+ending)
 		}
 		return "", "", err
 	}

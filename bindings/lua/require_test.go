@@ -59,7 +59,9 @@ func (f *folder) load(r *rig, name string) (err error) {
 
 func TestRequire(t *testing.T) {
 	f := newFolder(t, map[string]string{
-		"a.lua":                "local give = ctx.rig.give\nlocal lib = require './lib'\ngive(lib.name, require('lib') == lib, require('lib.lua') == lib, require('sub.inner').up, require('./sub/inner').name, require 'nothing_returned', require 'linked')",
+		"a.lua":                "local give = ctx.rig.give\nlocal lib = require './lib'\ngive(lib.name, require('lib') == lib, require('lib.lua') == lib, require('sub.inner').up, require('./sub/inner').name, require 'nothing_returned', require 'linked')\ngive(require('data.json'), require('./sub/../data.json') == require('data.json'), require('sub/near.json'))",
+		"data.json":            "\xef\xbb\xbf{\"list\": [], \"n\": 12345678901234567890}\n",
+		"sub/near.json":        "[1]",
 		"lib.lua":              "ctx.rig.give('runs once') local M = { name = 'lib' } return M",
 		"sub/inner.lua":        "return { name = ..., up = require('../lib').name .. require('./near') }",
 		"sub/near.lua":         "return ' near'",
@@ -72,11 +74,11 @@ func TestRequire(t *testing.T) {
 	if err := f.load(r, "a.lua"); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.said(); got != `runs once lib true true lib near sub.inner true {"name":"lib"}` {
+	if got := r.said(); got != `runs once lib true true lib near sub.inner true {"name":"lib"} {"list":[],"n":12345678901234567890} true [1]` {
 		t.Errorf("gave %s", got)
 	}
 	slices.Sort(f.read)
-	if got := strings.Join(f.read, " "); got != "lib.lua nothing_returned.lua sub/inner.lua sub/near.lua" {
+	if got := strings.Join(f.read, " "); got != "data.json lib.lua nothing_returned.lua sub/inner.lua sub/near.json sub/near.lua" {
 		t.Errorf("read %s", got)
 	}
 }
@@ -84,7 +86,7 @@ func TestRequire(t *testing.T) {
 func TestRequireRefused(t *testing.T) {
 	f := newFolder(t, map[string]string{
 		"outside.lua": "", "one.lua": "return require 'two'", "two.lua": "return require './three'", "three.lua": "return require 'one'",
-		"broken.lua": "local x\nx = = 1", "throws.lua": "local function f()\n error('boom')\nend\nf()", "self.lua": "require 'self'",
+		"broken.json": "{\n  \"a\": tru\n}", "broken.lua": "local x\nx = = 1", "throws.lua": "local function f()\n error('boom')\nend\nf()", "self.lua": "require 'self'",
 	})
 	secret := filepath.Join(filepath.Dir(f.dir), "secret.lua")
 	if err := os.WriteFile(secret, []byte("return 'secret'"), 0o600); err != nil {
@@ -106,6 +108,8 @@ func TestRequireRefused(t *testing.T) {
 		{`require 'one'`, "three.lua:1: require 'one': the files require each other: one.lua -> two.lua -> three.lua -> one.lua"},
 		{`require 'self'`, "self.lua:1: require 'self': the files require each other: self.lua -> self.lua"},
 		{`require 'broken'`, "a.lua:1: require 'broken': broken.lua:2: syntax error near '='"},
+		{`require './broken.json'`, "a.lua:1: require './broken.json': line 2 column 8: no value begins with 't'"},
+		{`require 'none.json'`, "a.lua:1: require 'none.json': there is no file none.json in the script's folder"},
 		{`require 'throws'`, "throws.lua:2: boom"},
 	} {
 		if err := os.WriteFile(filepath.Join(f.dir, "a.lua"), []byte(c.code), 0o600); err != nil {
