@@ -134,10 +134,15 @@ func (s *stream) replay() json.RawMessage {
 	state := replay{API: api, Blocks: make([]*signature, len(s.blocks))}
 	found := false
 	for i, b := range s.blocks {
-		if b.signature != "" || b.redacted != "" {
-			state.Blocks[i] = &signature{Signature: b.signature, Redacted: b.redacted, Sum: sum(b.text.String())}
-			found = true
+		switch {
+		case b.redacted != "":
+			state.Blocks[i] = &signature{Redacted: b.redacted}
+		case b.signature != "":
+			state.Blocks[i] = &signature{Signature: b.signature, Sum: sum(b.text.String())}
+		default:
+			continue
 		}
+		found = true
 	}
 	if !found {
 		return nil
