@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"dshsh/loop"
 	"dshsh/loop/model/modeltest"
+	"dshsh/runtime/modules"
 )
 
 var codeBlock = regexp.MustCompile("(?s)```(js|lua)\n(.*?)```")
@@ -47,7 +49,8 @@ func TestDocsAndExamples(t *testing.T) {
 	}
 	for name, code := range blocks {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, modeltest.New(modeltest.Tool("c1", "bash", `{"text":"r"}`)).Otherwise(modeltest.Text("ok")), withTools(named{name: "bash"}, named{name: "write"}), withEngines)
+			w := newWorld(t, modeltest.New(modeltest.Tool("c1", "bash", `{"text":"r"}`)).Otherwise(modeltest.Text("ok")), withTools(named{name: "bash"}, named{name: "write"}), withEngines,
+				func(c *loop.Config) { c.Modules = modules.New(modules.Config{Dir: t.TempDir()}) })
 			w.script(name, code)
 			w.create().prompt("go")
 			for _, f := range w.notes.failures {
