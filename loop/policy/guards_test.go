@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dshsh/loop/tool/fs"
+	"dshsh/runtime/bash"
 )
 
 // guards returns the kind of what the guards say, "" for no objection.
@@ -157,6 +158,39 @@ func TestR125_Commands(t *testing.T) {
 		if got := p.guards(p.call(p.bash, command)); got != want {
 			d, _ := Guards(p.cfg, p.call(p.bash, command))
 			t.Errorf("%q: %q (%s), want %q", command, got, d.Reason, want)
+		}
+	}
+}
+
+// The guard sees what ctx.shell shows to scripts: every part of a command (R126), and a
+// program however it is wrapped or written (R127).
+func TestR126_R127_TheGuardAndScriptsSeeTheSame(t *testing.T) {
+	p := newPlace(t)
+	const g = ".dshsh/scripts/guard.js"
+	for _, command := range []string{
+		"ls && rm V", "ls; rm V", "$(rm V)", "ls\nrm V", "(rm V)", "bash -c 'rm V'", "ls & rm V", "xargs rm V",
+		"env rm V", "timeout 5 rm V", "nice rm V", "/bin/rm V", `\rm V`, `r""m V`, "sudo -u root env -u A rm V", "env -C .dshsh/scripts rm guard.js", "flock x rm V", "ls | while read x; do rm V; done",
+		"x=" + g + "; x=a rm $x", "{ rm V; } 2>&1 | cat", "ls | (rm V)", "coproc rm V", "watch 'rm V'", "find . -maxdepth 0 -exec rm V ';'",
+	} {
+		command = strings.ReplaceAll(command, "V", g)
+		found := false
+		for _, prog := range bash.Parse(command).Programs {
+			found = found || prog.Name != nil && *prog.Name == "rm"
+		}
+		if got := p.guards(p.call(p.bash, command)); got != Deny || !found {
+			t.Errorf("%q: the guard says %q, scripts see rm: %v", command, got, found)
+		}
+	}
+	for command, want := range map[string]string{
+		"cd .dshsh/scripts | rm guard.js":         "", // the cd is another process's
+		"rm " + g + " ; )":                        Deny,
+		"( rm " + g + "; case":                    Ask, // it cannot be read, and names the place
+		"./wrapper rm " + g:                       Ask,
+		"ls; " + strings.Repeat("ls;", 30_000):    "",
+		strings.Repeat("ls;", 30_000) + "rm " + g: Ask,
+	} {
+		if got := p.guards(p.call(p.bash, command)); got != want {
+			t.Errorf("%.60q: %q, want %q", command, got, want)
 		}
 	}
 }

@@ -1,21 +1,23 @@
 package policy
 
 import (
+	"maps"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"dshsh/loop/tool/fs"
+	"dshsh/runtime/bash"
 )
 
-// judge reads the text of a command for what it would do to protected places. One goroutine uses
-// it, for one command.
+type word = bash.Word
+
+// judge reads the text of a command for what it would do to protected places. It is a
+// bash.Visitor. One goroutine uses it, for one command.
 type judge struct {
 	cfg   Config
 	set   protected
 	names []string // what a mention of a protected place looks like in a text
-	vars  map[string]string
-	depth int
 
 	dirs []string // the folder that the command is in, for each subshell; "" when unknown
 
@@ -30,8 +32,7 @@ type judge struct {
 const maxArguments = 500
 
 func newJudge(cfg Config, dir string) *judge {
-	// $PWD is wherever the command is by then, which is what "." is taken for.
-	j := &judge{cfg: cfg, set: newProtected(cfg), vars: map[string]string{"PWD": "."}, dirs: []string{dir}}
+	j := &judge{cfg: cfg, set: newProtected(cfg), dirs: []string{dir}}
 	if dir == "" {
 		j.dirs[0] = cfg.Dir
 	}
@@ -59,34 +60,27 @@ func mentions(place string) []string {
 
 // text judges a command. A Kind of "" is no objection.
 func (j *judge) text(command string) Decision {
-	j.run(command)
+	// $PWD is wherever the command is by then, which is what "." is taken for.
+	vars := map[string]string{"PWD": "."}
+	maps.Copy(vars, j.cfg.Vars)
+	if err := bash.Walk(command, vars, j); err != nil {
+		j.Mention(command)
+		j.unclear = "the command, which is not read to its end (" + err.Error() + "),"
+	}
 	if j.worst.Kind == "" && j.mentioned && j.unclear != "" {
 		j.ask(j.unclear + " may change a protected place that the command names; which, its text does not tell")
 	}
 	return j.worst
 }
 
-// run judges a command, also one that is within another.
-func (j *judge) run(command string) {
-	if j.depth >= maxNesting {
-		j.ask("the command is nested too deep to be read")
-		return
-	}
-	j.depth++
-	defer func() { j.depth-- }()
-	for _, s := range lex(command, j.vars, j.cfg.Vars, 0) {
-		switch {
-		case s.open:
-			j.dirs = append(j.dirs, j.dir())
-		case s.close:
-			if len(j.dirs) > 1 {
-				j.dirs = j.dirs[:len(j.dirs)-1]
-			}
-		default:
-			j.simple(s)
-		}
-	}
-}
+// Open implements bash.Visitor.
+func (j *judge) Open() { j.dirs = append(j.dirs, j.dir()) }
+
+// Close implements bash.Visitor.
+func (j *judge) Close() { j.dirs = j.dirs[:len(j.dirs)-1] }
+
+// Unknown implements bash.Visitor.
+func (j *judge) Unknown(what string) { j.unclear = what }
 
 func (j *judge) dir() string { return j.dirs[len(j.dirs)-1] }
 
@@ -102,59 +96,34 @@ func (j *judge) ask(reason string) {
 	}
 }
 
-// simple judges one simple command.
-func (j *judge) simple(s step) {
-	for _, r := range s.redirects {
-		j.mention(r.target.text)
-		if r.op == "<" || r.op == "<&" || strings.HasPrefix(r.op, "<<") {
-			continue
-		}
-		if r.op == ">&" && (isNumber(r.target.text) || r.target.text == "-") {
-			continue
-		}
-		if r.target.opaque {
-			j.unclear = "a redirection"
-		}
-		if j.where(r.target) == inside {
-			j.deny(r.target.text)
-		}
-	}
-	j.mention(s.input)
-	j.program(s.words, s)
-}
-
-// program judges a program with its arguments; s is the command that it is in.
-func (j *judge) program(words []word, s step) {
-	if len(words) == 0 {
+// Redirect implements bash.Visitor.
+func (j *judge) Redirect(r bash.Redirect) {
+	j.Mention(r.Target.Text)
+	if r.Reads() {
 		return
 	}
-	name := path.Base(filepath.ToSlash(words[0].text))
-	args := words[1:]
-	for _, w := range args {
-		j.mention(w.text)
+	if r.Target.Opaque {
+		j.unclear = "a redirection"
 	}
-	if words[0].opaque {
-		j.unclear = "a program whose name is computed"
+	if j.where(r.Target) == inside {
+		j.deny(r.Target.Text)
+	}
+}
+
+// Program implements bash.Visitor.
+func (j *judge) Program(p *bash.Program) {
+	name, args := p.Name(), p.Words[1:]
+	for _, w := range args {
+		j.Mention(w.Text)
 	}
 	switch {
 	case name == "cd" || name == "pushd":
 		j.changeDir(args)
 	case name == "popd":
 		j.dirs[len(j.dirs)-1] = ""
-	case name == "eval":
-		j.eval(args)
-	case name == "trap":
-		if len(args) > 0 {
-			j.run(args[0].text)
-		}
-	case shells[name]:
-		j.shell(name, args, s)
-	case wrappers[name]:
-		j.wrapped(name, args, s)
+	case p.Wraps:
 	case name == "find":
-		j.find(args, s)
-	case name == "for" || name == "select" || name == "case" || name == "function":
-		// Words of the language; what they name is only a mention.
+		j.find(args)
 	case readers[name] || name == "sed" && !editsInPlace(args) || name == "sort" && !hasFlag(args, 'o', "--output"):
 	case copiers[name]:
 		j.copy(args)
@@ -168,33 +137,39 @@ func (j *judge) program(words []word, s step) {
 	case writers[name] || name == "sed" || name == "sort":
 		j.write(name, args)
 	default:
-		for _, w := range args {
-			if w.opaque {
-				j.unclear = name
-			}
-			if j.where(w) == inside {
-				j.ask(name + " is given " + w.text + ", which is protected; whether it changes it, the text of the command does not tell")
-			}
-		}
-		if s.input != "" || s.piped {
+		j.other(name, p)
+	}
+}
+
+// other judges a program that is not known.
+func (j *judge) other(name string, p *bash.Program) {
+	args := p.Words[1:]
+	for _, w := range args {
+		if w.Opaque {
 			j.unclear = name
 		}
-		for _, w := range args {
-			// A program as an argument; to git and gh it is a text for people.
-			if name == "git" || name == "gh" || !strings.ContainsAny(w.text, " \n;(") {
-				continue
-			}
-			for _, n := range j.names {
-				if strings.Contains(w.text, n) {
-					j.unclear = name
-				}
+		if j.where(w) == inside {
+			j.ask(name + " is given " + w.Text + ", which is protected; whether it changes it, the text of the command does not tell")
+		}
+	}
+	if p.Input != "" || p.Piped {
+		j.unclear = name
+	}
+	for _, w := range args {
+		// A program as an argument; to git and gh it is a text for people.
+		if name == "git" || name == "gh" || !strings.ContainsAny(w.Text, " \n;(") {
+			continue
+		}
+		for _, n := range j.names {
+			if strings.Contains(w.Text, n) {
+				j.unclear = name
 			}
 		}
 	}
 }
 
-// mention looks for what speaks of a protected place.
-func (j *judge) mention(text string) {
+// Mention implements bash.Visitor: it looks for what speaks of a protected place.
+func (j *judge) Mention(text string) {
 	for _, n := range j.names {
 		j.mentioned = j.mentioned || strings.Contains(text, n)
 	}
@@ -203,14 +178,14 @@ func (j *judge) mention(text string) {
 func (j *judge) changeDir(args []word) {
 	to := &j.dirs[len(j.dirs)-1]
 	for _, w := range args {
-		if strings.HasPrefix(w.text, "-") && w.text != "-" {
+		if strings.HasPrefix(w.Text, "-") && w.Text != "-" {
 			continue
 		}
-		if w.opaque || w.pattern != "" || w.text == "-" {
+		if w.Opaque || w.Pattern != "" || w.Text == "-" {
 			*to = ""
 			return
 		}
-		if p, ok := j.abs(w.text); ok {
+		if p, ok := j.abs(w.Text); ok {
 			*to = p
 		}
 		return
@@ -218,102 +193,30 @@ func (j *judge) changeDir(args []word) {
 	*to = j.cfg.Vars["HOME"]
 }
 
-func (j *judge) eval(args []word) {
-	var text []string
-	for _, w := range args {
-		text = append(text, w.text)
-		if w.opaque {
-			j.unclear = "eval"
-		}
-	}
-	j.run(strings.Join(text, " "))
-}
-
-// shell judges sh and its like: the command of -c, or the input.
-func (j *judge) shell(name string, args []word, s step) {
-	for i, w := range args {
-		if strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.Contains(w.text, "c") {
-			for _, c := range args[i+1:] {
-				if strings.HasPrefix(c.text, "-") || strings.HasPrefix(c.text, "+") {
-					continue
-				}
-				if c.opaque {
-					j.unclear = name + " -c"
-				}
-				j.dirs = append(j.dirs, j.dir())
-				j.run(c.text)
-				j.dirs = j.dirs[:len(j.dirs)-1]
-				return
-			}
-		}
-	}
-	if s.input != "" {
-		j.run(s.input)
-	}
-	if s.piped || len(args) > 0 {
-		j.unclear = name // runs what the text does not show
-	}
-}
-
-// wrapped judges the program that a wrapper runs. Which of the words it is depends on the
-// wrapper's options; the first that is known to us is taken, else the first that is no
-// option. xargs adds arguments that the text does not have.
-func (j *judge) wrapped(name string, args []word, s step) {
-	if name == "xargs" || name == "parallel" {
-		args = append(args[:len(args):len(args)], word{opaque: true})
-	}
-	first := -1
-	for i, w := range args {
-		base := path.Base(filepath.ToSlash(w.text))
-		if readers[base] || writers[base] || copiers[base] || shells[base] || wrappers[base] || base == "find" || base == "sed" || base == "eval" {
-			j.program(args[i:], s)
-			return
-		}
-		option := strings.HasPrefix(w.text, "-") || isAssignment(w.text) || w.text != "" && w.text[0] >= '0' && w.text[0] <= '9'
-		if first < 0 && !option {
-			first = i
-		}
-	}
-	if first >= 0 {
-		j.program(args[first:], s)
-	}
-}
-
-func (j *judge) find(args []word, s step) {
+// find judges a find that changes what it finds. The programs that it runs are visited on
+// their own.
+func (j *judge) find(args []word) {
 	changes := false
 	for i, w := range args {
-		switch w.text {
+		switch w.Text {
 		case "-delete", "-fprint", "-fprint0", "-fprintf", "-fls":
 			changes = true
 		case "-exec", "-execdir", "-ok", "-okdir":
-			run := append([]word(nil), args[i+1:]...)
-			for k := range run {
-				if run[k].text == ";" || run[k].text == "+" {
-					run = run[:k]
-					break
-				}
-				if strings.Contains(run[k].text, "{}") {
-					run[k] = word{opaque: true}
-				}
-			}
-			if len(run) > 0 && !readers[path.Base(run[0].text)] {
-				changes = true
-			}
-			j.program(run, s)
+			changes = changes || i+1 < len(args) && !readers[path.Base(args[i+1].Text)]
 		}
 	}
 	if !changes {
 		return
 	}
 	for _, w := range args {
-		if strings.HasPrefix(w.text, "-") {
+		if strings.HasPrefix(w.Text, "-") {
 			break
 		}
 		switch j.where(w) {
 		case inside:
-			j.deny(w.text)
+			j.deny(w.Text)
 		case above:
-			j.ask("find changes files below " + w.text + ", where protected ones are too")
+			j.ask("find changes files below " + w.Text + ", where protected ones are too")
 		}
 	}
 }
@@ -321,22 +224,22 @@ func (j *judge) find(args []word, s step) {
 // write judges a program that changes what it is given.
 func (j *judge) write(name string, args []word) {
 	for _, w := range args {
-		if w.opaque {
+		if w.Opaque {
 			j.unclear = name
 		}
 		switch j.where(w) {
 		case inside:
-			j.deny(w.text)
+			j.deny(w.Text)
 		case above:
 			switch {
-			case removers[name] && !w.opaque:
-				j.deny(w.text)
+			case removers[name] && !w.Opaque:
+				j.deny(w.Text)
 			case removers[name]:
-				j.ask(name + " is given something below " + w.text + ", where protected files are too; what, the text of the command does not tell")
+				j.ask(name + " is given something below " + w.Text + ", where protected files are too; what, the text of the command does not tell")
 			case name == "ln":
-				j.ask("a link at " + w.text + " may replace what is protected there")
+				j.ask("a link at " + w.Text + " may replace what is protected there")
 			case hasFlag(args, 'R', "--recursive"):
-				j.ask(name + " changes everything below " + w.text + ", also what is protected there")
+				j.ask(name + " changes everything below " + w.Text + ", also what is protected there")
 			}
 		}
 	}
@@ -347,14 +250,14 @@ func (j *judge) copy(args []word) {
 	var names []word
 	all := false
 	for _, w := range args {
-		if w.opaque {
+		if w.Opaque {
 			j.unclear = "a copy"
 		}
-		if strings.HasPrefix(w.text, "-") {
-			all = all || strings.HasPrefix(w.text, "--t") || strings.HasPrefix(w.text, "--link") ||
-				!strings.HasPrefix(w.text, "--") && strings.ContainsAny(w.text, "tl")
-			if _, value, ok := strings.Cut(w.text, "="); ok {
-				names = append(names, word{text: value})
+		if strings.HasPrefix(w.Text, "-") {
+			all = all || strings.HasPrefix(w.Text, "--t") || strings.HasPrefix(w.Text, "--link") ||
+				!strings.HasPrefix(w.Text, "--") && strings.ContainsAny(w.Text, "tl")
+			if _, value, ok := strings.Cut(w.Text, "="); ok {
+				names = append(names, word{Text: value})
 			}
 			continue
 		}
@@ -367,19 +270,19 @@ func (j *judge) copy(args []word) {
 	for i, w := range names {
 		if i == len(names)-1 || all {
 			if j.where(w) == inside {
-				j.deny(w.text)
+				j.deny(w.Text)
 			}
 			continue
 		}
 		// Into a folder: the copy has the source's name there.
 		copied := target
-		copied.text = target.text + "/" + path.Base(filepath.ToSlash(w.text))
-		copied.pattern = ""
+		copied.Text = target.Text + "/" + path.Base(filepath.ToSlash(w.Text))
+		copied.Pattern = ""
 		switch j.where(copied) {
 		case inside:
-			j.deny(copied.text)
+			j.deny(copied.Text)
 		case above:
-			j.ask("a copy to " + copied.text + " may replace what is protected there")
+			j.ask("a copy to " + copied.Text + " may replace what is protected there")
 		}
 	}
 }
@@ -395,24 +298,24 @@ const (
 // argument NAME=VALUE or --name=VALUE is taken as its value.
 func (j *judge) where(w word) int {
 	at := j.place(w)
-	if _, value, ok := strings.Cut(w.text, "="); ok && at == apart {
-		at = j.place(word{text: value})
+	if _, value, ok := strings.Cut(w.Text, "="); ok && at == apart {
+		at = j.place(word{Text: value})
 	}
 	return at
 }
 
 func (j *judge) place(w word) int {
-	if w.text == "" || len(w.text) > 4096 || w.opaque && !filepath.IsAbs(w.text) && j.dir() == "" {
+	if w.Text == "" || len(w.Text) > 4096 || w.Opaque && !filepath.IsAbs(w.Text) && j.dir() == "" {
 		return apart
 	}
 	if j.looked++; j.looked > maxArguments {
 		j.ask("the command is too long to be read")
 		return apart
 	}
-	if w.pattern != "" {
-		return j.globPlace(w.pattern)
+	if w.Pattern != "" {
+		return j.globPlace(w.Pattern)
 	}
-	p, ok := j.abs(w.text)
+	p, ok := j.abs(w.Text)
 	if !ok {
 		return apart
 	}
@@ -475,7 +378,7 @@ func (j *judge) globPlace(pattern string) int {
 
 func hasFlag(args []word, short byte, long string) bool {
 	for _, w := range args {
-		if w.text == long || strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.IndexByte(w.text, short) > 0 {
+		if w.Text == long || strings.HasPrefix(w.Text, "-") && !strings.HasPrefix(w.Text, "--") && strings.IndexByte(w.Text, short) > 0 {
 			return true
 		}
 	}
@@ -486,7 +389,7 @@ func hasFlag(args []word, short byte, long string) bool {
 // language do that; they are rare, and taken as such.
 func editsInPlace(args []word) bool {
 	for i, w := range args {
-		if hasFlag(args[i:i+1], 'i', "--in-place") || strings.HasPrefix(w.text, "--in-place=") || strings.HasPrefix(w.text, "w ") || strings.Contains(w.text, "/w ") {
+		if hasFlag(args[i:i+1], 'i', "--in-place") || strings.HasPrefix(w.Text, "--in-place=") || strings.HasPrefix(w.Text, "w ") || strings.Contains(w.Text, "/w ") {
 			return true
 		}
 	}

@@ -20,7 +20,4 @@ var (
 		split csplit srm trash gio`)
 	removers = nameSet(`rm mv rmdir unlink shred srm trash`)
 	copiers  = nameSet(`cp install rsync scp`)
-	shells   = nameSet(`sh bash dash zsh ksh ash mksh fish rbash`)
-	wrappers = nameSet(`sudo doas env nice nohup timeout time command builtin exec stdbuf setsid ionice chrt unbuffer busybox
-		xargs parallel watch strace ltrace flock script unshare chroot`)
 )

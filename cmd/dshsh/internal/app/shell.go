@@ -26,6 +26,7 @@ import (
 	toolfs "dshsh/loop/tool/fs"
 	"dshsh/loop/tool/shell"
 	"dshsh/runtime"
+	"dshsh/runtime/modules"
 	"dshsh/runtime/reload"
 	"dshsh/scripts"
 	"dshsh/session"
@@ -97,6 +98,7 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 		UI:        s,
 		Policy:    s,
 		Modules:   s.modules(),
+		Members:   []*runtime.Member{modules.Shell()},
 		Grants:    s.grants,
 		Approve:   s.approver(mode, approve),
 		Retry:     s.retry,
