@@ -7,15 +7,18 @@
 //
 // What a script finds beside ctx: the base functions without those that reach files;
 // string with a matcher that can be interrupted, table, math, coroutine; os with time,
-// clock, date and difftime; print; require, within the script's folder; json (encode,
-// decode, null, array, object, int); text (split, lines, trim, contains, startswith,
-// endswith, find, match, findall, replace, utf8), whose expressions are RE2.
+// clock, date and difftime; debug.traceback; print; require of Lua and JSON files within
+// the script's folder; json (encode, decode, null, array, object, int); text (split,
+// lines, trim, contains, startswith, endswith, find, match, findall, replace, utf8),
+// whose expressions are RE2.
 //
 // What an event gives is read as if it were a table and cannot be changed: null reads as
 // nil, a list keeps its length, and :totable() gives a copy in which null is json.null. A
 // table is a list if its keys are 1 to n, an object if they are strings, and nothing else;
-// an empty one is an object. pcall and coroutines differ from gopher-lua's own where those
-// lose variables, results or the place of an error.
+// an empty one is an object, unless it has a metatable, which would hide an answer. The
+// order of pairs, random numbers, the time and the text of a table follow from the script
+// and the host, not from the run. pcall and coroutines differ from gopher-lua's own where
+// those lose variables, results or the place of an error.
 package lua
 
 import (

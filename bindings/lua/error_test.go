@@ -210,7 +210,7 @@ func TestLoadErrors(t *testing.T) {
 
 // TestHonestNesting: what people write is not refused.
 func TestHonestNesting(t *testing.T) {
-	r := newRig(t, runtime.Limits{})
+	r := newRig(t, runtime.Limits{Sync: 120_000}) // of a machine that is busy
 	var list, calls, chain strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&list, "{ id = %d, 'a', f = function(x) return x + %d end, -- (comment {[\n [[ (((( ]], \"((((\" },\n", i, i)

@@ -2,7 +2,9 @@ package lua
 
 import (
 	"regexp"
+	"regexp/syntax"
 	"strings"
+	"sync/atomic"
 
 	glua "github.com/yuin/gopher-lua"
 )
@@ -13,8 +15,58 @@ const maxPieces = 1<<20 - 1
 
 // regexpEntry is a compiled expression or why it is none. Immutable.
 type regexpEntry struct {
-	rx  *regexp.Regexp
-	err error
+	*regexp.Regexp
+	size int // of its program: what one byte of text may cost
+	err  error
+}
+
+func compileRegexp(src string) *regexpEntry {
+	e := &regexpEntry{}
+	if e.Regexp, e.err = regexp.Compile(src); e.err == nil {
+		if re, err := syntax.Parse(src, syntax.Perl); err == nil {
+			if prog, err := syntax.Compile(re.Simplify()); err == nil {
+				e.size = len(prog.Inst)
+			}
+		}
+	}
+	return e
+}
+
+const (
+	// shortSearch is how much a search may cost, in bytes times the expression's size, that
+	// runs where nothing can stop it: well below a second.
+	shortSearch = 1 << 22
+	// maxStray is how many searches of stopped scripts may still be running.
+	maxStray = 4
+)
+
+// stray counts the searches that go on though their script has been stopped: they end by
+// themselves, since they are linear in the text, but that may take minutes.
+var stray atomic.Int32
+
+// search runs fn, one call of e on s. A long one runs on a goroutine of its own, so that
+// the script's clock can stop the wait for it.
+func search[T any](vm *machine, L *glua.LState, e *regexpEntry, s string, fn func() T) T {
+	if len(s)*e.size <= shortSearch {
+		return fn()
+	}
+	if stray.Load() >= maxStray {
+		vm.raisef(L, "text: %d searches of scripts that were stopped are still running", maxStray)
+	}
+	var found T
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		found = fn()
+	}()
+	select {
+	case <-done:
+	case <-vm.kill:
+		stray.Add(1)
+		go func() { <-done; stray.Add(-1) }()
+		vm.raise(L, vm.ctx.Err())
+	}
+	return found
 }
 
 const maxRegexps = 128
@@ -80,15 +132,14 @@ func (vm *machine) textLines(L *glua.LState) int {
 }
 
 // regexp compiles an expression argument, or takes it from the VM's cache.
-func (vm *machine) regexp(L *glua.LState, n int) *regexp.Regexp {
+func (vm *machine) regexp(L *glua.LState, n int) *regexpEntry {
 	src := vm.str(L, n)
 	e := vm.regexps[src]
 	if e == nil {
 		if len(src) > 1<<16 {
 			L.ArgError(n, "the expression is too long")
 		}
-		e = &regexpEntry{}
-		e.rx, e.err = regexp.Compile(src)
+		e = compileRegexp(src)
 		if len(vm.regexps) >= maxRegexps || vm.regexps == nil {
 			vm.regexps = map[string]*regexpEntry{}
 		}
@@ -97,7 +148,7 @@ func (vm *machine) regexp(L *glua.LState, n int) *regexp.Regexp {
 	if e.err != nil {
 		vm.raisef(L, "%v", e.err)
 	}
-	return e.rx
+	return e
 }
 
 // textFind is text.find(s, re, init?): start, end and captures as string.find gives them,
@@ -112,7 +163,7 @@ func (vm *machine) textFind(L *glua.LState, find bool) int {
 		L.Push(glua.LNil)
 		return 1
 	}
-	loc := rx.FindStringSubmatchIndex(s[at:])
+	loc := search(vm, L, rx, s[at:], func() []int { return rx.FindStringSubmatchIndex(s[at:]) })
 	if loc == nil {
 		L.Push(glua.LNil)
 		return 1
@@ -147,7 +198,7 @@ func pushGroups(L *glua.LState, s string, loc []int, whole bool) int {
 func (vm *machine) textFindAll(L *glua.LState) int {
 	s, rx := vm.str(L, 1), vm.regexp(L, 2)
 	n := vm.integer(L, 3, maxPieces+1)
-	return vm.pushList(L, "findall", rx.FindAllString(s, n))
+	return vm.pushList(L, "findall", search(vm, L, rx, s, func() []string { return rx.FindAllString(s, n) }))
 }
 
 // textReplace is text.replace(s, re, by): each match by a string, in which $1 and ${name}
@@ -162,7 +213,11 @@ func (vm *machine) textReplace(L *glua.LState) int {
 	}
 	var out []byte
 	at, count := 0, 0
-	for _, loc := range rx.FindAllStringSubmatchIndex(s, -1) {
+	all := search(vm, L, rx, s, func() [][]int { return rx.FindAllStringSubmatchIndex(s, maxPieces+1) })
+	if len(all) > maxPieces {
+		vm.raisef(L, "text.replace: more than %d matches", maxPieces)
+	}
+	for _, loc := range all {
 		out = append(out, s[at:loc[0]]...)
 		at = loc[1]
 		if count++; count%1024 == 0 && vm.killed() {
