@@ -13,7 +13,6 @@ package js
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -114,22 +113,16 @@ func worse(gojas, esbuilds error) error {
 	return gojas
 }
 
-// tooComplex refuses what could take goja's parser, which recurses, out of its stack: that
-// ends the process.
-func tooComplex(id, file, code string) error {
-	if len(code) > maxSource || nesting(code, false) > maxNesting {
-		return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file},
-			Message: fmt.Sprintf("the file is larger than %d MiB or nests more than %d deep", maxSource>>20, maxNesting)}
-	}
-	return nil
-}
-
 // compile parses and compiles a text with goja; its error is a *runtime.ScriptError with
 // place and source line.
 func compile(id, file, code string, strict bool) (*goja.Program, error) {
+	big := usesBigInts(code)
 	// Source maps are off: goja would read the file that a comment names.
 	ast, err := goja.Parse(file, code, parser.WithDisableSourceMaps)
 	if err == nil {
+		if big {
+			guardBigMath(ast)
+		}
 		var p *goja.Program
 		if p, err = goja.CompileAST(ast, strict); err == nil {
 			return p, nil

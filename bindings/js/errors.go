@@ -67,8 +67,10 @@ func (v *vm) scriptError(err error) error {
 	if err == nil {
 		return nil
 	}
+	if ex, ok := err.(*goja.Exception); ok { // whose Unwrap may run script code
+		return v.errorOfValue(ex.Value(), ex.Stack())
+	}
 	var se *runtime.ScriptError
-	var ex *goja.Exception
 	var ie *goja.InterruptedError
 	var so *goja.StackOverflowError
 	switch {
@@ -86,8 +88,6 @@ func (v *vm) scriptError(err error) error {
 		se := v.newError(so.Stack())
 		se.Name, se.Message = "RangeError", fmt.Sprintf("stack overflow: calls nest more than %d deep", maxStack)
 		return se
-	case errors.As(err, &ex):
-		return v.errorOfValue(ex.Value(), ex.Stack())
 	}
 	return &runtime.ScriptError{Script: v.in.ID, Name: "TypeError", Message: err.Error(), Err: err}
 }

@@ -2,6 +2,7 @@ package js
 
 import (
 	goruntime "runtime"
+	"strings"
 	"testing"
 
 	"github.com/dop251/goja"
@@ -85,24 +86,52 @@ ctx.on('tools/pre-execute', { filter: { tool: ['bash', 'write'] } }, async (call
 	if got := guardsFor(plain); got != (guardSet{}) {
 		t.Errorf("a plain policy needs %+v", got)
 	}
+	computed := guardSet{arrays: true, texts: true, functions: true, regexp: true}
 	for source, want := range map[string]guardSet{
-		"x[i] = 1":                    {arrays: true, functions: true, regexp: true},
-		"x?.[i]":                      {arrays: true, functions: true, regexp: true},
-		"f()[i]":                      {arrays: true, functions: true, regexp: true},
-		"`x` [i]":                     {arrays: true, functions: true, regexp: true},
-		"const {[k]: c} = f":          {arrays: true, functions: true, regexp: true},
-		"const {a, [k]: c} = f":       {arrays: true, functions: true, regexp: true},
-		"const { a: { [k]: c } } = f": {arrays: true, functions: true, regexp: true},
+		"x[i] = 1":                    computed,
+		"x?.[i]":                      computed,
+		"f()[i]":                      computed,
+		"`x` [i]":                     computed,
+		"const {[k]: c} = f":          computed,
+		"const {a, [k]: c} = f":       computed,
+		"const { a: { [k]: c } } = f": computed,
 		"new Array(9)":                {arrays: true},
-		"Reflect.get(f, k)":           {arrays: true, functions: true, reflect: true},
+		"Reflect.get(f, k)":           {arrays: true, functions: true, reflect: true, exec: true},
 		"f.constructor":               {arrays: true, functions: true, regexp: true},
 		"new Uint8Array(1)":           {arrays: true, typed: true},
-		"globalThis.x":                {typed: true, reflect: true, regexp: true},
-		`\u0041rray`:                  {arrays: true, functions: true, typed: true, reflect: true, regexp: true},
-		`/a(?=b)/`:                    {regexp: true},
+		"globalThis.x":                {texts: true, typed: true, reflect: true, regexp: true},
+		`\u0041rray`:                  {arrays: true, texts: true, functions: true, typed: true, reflect: true, regexp: true, exec: true},
+		`/a(?=b)/.exec(x)`:            {exec: true},
+		"x.toUpperCase()":             {texts: true},
+		"x.execute()":                 {},
 	} {
 		if got := guardsFor(source); got != want {
 			t.Errorf("%s: got %+v, want %+v", source, got, want)
+		}
+	}
+}
+
+// TestLongChain: what goja takes time in the square of is found, and what merely looks
+// like it is not.
+func TestLongChain(t *testing.T) {
+	long := func(begin, link, end string) string { return begin + strings.Repeat(link, 3000) + end }
+	for _, code := range []string{
+		long("a", "?.a", ""), long("a", ".a()", ""), long("a", "[0]", ""), long("a", " + 'a'", ""), long("", "!", "a"), long("", "typeof ", "a"),
+		long("", "a ? a : ", "a"), long("", "a => ", "a"), long("", "async a => ", "a"), long("", "a = ", "a"), long("x = [1, f(a", "\n  && /[/]'/", ")]"),
+		long("a", "`x${b}`", ""), long("", "`${b}` + ", "a"), long("`${", "-", "1}`"), long("a", " in b", ""), long("a", "\n// it's\n.b", ""),
+	} {
+		if longChain(code) == 0 {
+			t.Errorf("%.60q... is not found", code)
+		}
+	}
+	for _, code := range []string{
+		long("", "a.b(c);\n", ""), long("", "a.b(c)\n", ""), long("x = [", "a.b + 1, ", "]"), long("x = {", "a: -1, ", "}"), long("", "const a = b + 1\n", ""),
+		long("x = `", "a + b - ", "`"), long("/*", " + a", "*/"), long("", "// a + b\n", ""), long("x = '", "+", "'"), long("x = /", "a+", "/"),
+		long("", "if (a) b = c\nelse d = e\n", ""), long("class A {", "  m() { return -1 }\n", "}"), long("switch (a) {", "case 1: return b.c\n", "}"),
+		long("", "f(() => {\n  return a.b\n})\n", ""), long("", "x = `${a.b}`\n", ""), long("", "type A = { b?: c }\n", ""), long("", "await f(a)\n", ""), long("", "i++\n", ""),
+	} {
+		if line := longChain(code); line != 0 {
+			t.Errorf("%.60q... is refused in line %d", code, line)
 		}
 	}
 }

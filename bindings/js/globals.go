@@ -29,6 +29,8 @@ var (
   ok(x);
 })`)
 	// functionsProgram gives a function of each kind that has a constructor of its own.
+	// nothingProgram does nothing, which is enough to notice an interrupt.
+	nothingProgram   = lazily("nothing", "0")
 	functionsProgram = lazily("functions", "[async () => {}, function* () {}]")
 )
 
@@ -66,6 +68,9 @@ func (g *globals) Get(key string) goja.Value {
 
 // Has implements goja.DynamicObject.
 func (g *globals) Has(key string) bool {
+	if key == bigGlobal {
+		return true
+	}
 	for _, k := range globalNames {
 		if k == key {
 			return true
@@ -102,6 +107,8 @@ func (v *vm) makeGlobal(key string) goja.Value {
 		return v.mainModule()
 	case "exports":
 		return v.mainModule().Get("exports")
+	case bigGlobal:
+		return v.bigFunctions()
 	case "queueMicrotask":
 		return v.native(key, v.queueMicrotask)
 	case "setTimeout", "setImmediate":

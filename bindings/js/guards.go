@@ -2,6 +2,7 @@ package js
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,22 +16,29 @@ import (
 // are held by Go closures alone: a script can replace a guard, but not get behind it.
 //
 // Syntax cannot be guarded so. What grows step by step, such as a text that is doubled over
-// and over, is stopped by the watchdog of the heap; 1n << (1n << 40n) is stopped by no one.
+// and over, is stopped by the watchdog of the heap; arithmetic on big integers is rewritten
+// before it is compiled (bigint.go), what would keep the parser busy is refused (complex.go).
 const (
-	maxText    = 1 << 26 // UTF-16 units of a text made by repeat, padStart, padEnd, join
-	maxItems   = 1 << 22 // items that a native loop may go over or make
-	maxBytes   = 1 << 26 // of an ArrayBuffer
+	maxText    = 1 << 26 // UTF-16 units of a text that one call makes
+	maxItems   = 1 << 21 // items that a native loop may go over or make
+	maxScan    = 1 << 20 // characters that a pattern may look at
+	maxSort    = 1 << 20 // items that are sorted
+	maxJSON    = 1 << 23 // characters that JSON.parse reads
+	maxBytes   = 1 << 25 // of an ArrayBuffer
 	maxArgs    = 1 << 17 // of apply
-	maxBits    = 1 << 20 // of BigInt.asIntN
+	maxBits    = 1 << 20 // of a BigInt
+	maxDigits  = 1 << 18 // of a text that a BigInt is made of
 	maxNesting = 2000    // of JSON, patterns and source
+	maxDepth   = 1000    // of what is written out by code of ours or of goja's that recurses
 	maxSource  = 1 << 20 // bytes of one script file; the parser recurses, and a Go stack that overflows ends the process
+	maxPattern = 1 << 14 // characters of a pattern
 )
 
 // guardSet says which groups of guards a source needs. Together they cost several times
 // what the rest of a virtual machine does, and most policies have no way to what they
 // guard: a group is left out when the source names nothing of it and cannot reach it
 // without a name either, through the global object or a computed key.
-type guardSet struct{ arrays, functions, typed, reflect, regexp bool }
+type guardSet struct{ arrays, texts, functions, typed, reflect, regexp, exec bool }
 
 var (
 	// computedKey finds x[...] and {[...]: }, and some that are neither. With a word in
@@ -41,10 +49,16 @@ var (
 	globalRoutes  = []string{"globalThis", "this", `\u`}
 	arrayWords    = []string{"Array", "length", "flat", "assign", "defineProp", "fromEntries", "Reflect", "constructor", `\u`}
 	functionWords = []string{"constructor", "Reflect", "PrototypeOf", "__proto__", "getOwnProp", `\u`}
+	textWords     = append([]string{"normalize", "locale", "Case", "raw", "code", "escape"}, globalRoutes...)
+	execWords     = []string{"Reflect", "PrototypeOf", "getOwnProp", `\u`}
 	typedWords    = append([]string{"8Array", "16Array", "32Array", "64Array", "8ClampedArray", "ArrayBuffer", "DataView"}, globalRoutes...)
 	reflectWords  = append([]string{"Reflect", "BigInt"}, globalRoutes...)
-	regexpWords   = append([]string{"RegExp", "(?", `\1`, `\2`, `\3`, `\4`, `\5`, `\6`, `\7`, `\8`, `\9`, `\k`, `\p`, `\P`, "constructor", "match", "search", "compile"}, globalRoutes...)
+	regexpWords   = append([]string{"RegExp", "constructor", "match", "search", "compile"}, globalRoutes...)
 )
+
+// execCall is kept from where nobody calls it, since goja has fast ways only while exec is
+// its own.
+var execCall = regexp.MustCompile(`\.\s*exec\b|\bmatchAll\b`)
 
 func guardsFor(code string) guardSet {
 	has := func(words []string) bool {
@@ -60,26 +74,52 @@ func guardsFor(code string) guardSet {
 		computed = computed || !slices.Contains(beforeList, m[1])
 	}
 	return guardSet{
-		arrays: computed || has(arrayWords), functions: computed || has(functionWords),
-		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords),
+		arrays: computed || has(arrayWords), texts: computed || has(textWords), functions: computed || has(functionWords),
+		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords), exec: has(execWords) || execCall.MatchString(code),
 	}
 }
 
-// check refuses a call by returning a message; "" lets it through. It may change args.
-type check func(this goja.Value, args []goja.Value) string
+// check refuses a call by returning a message; "" lets it through. It may change what the
+// call is made on and with.
+type check func(c *goja.FunctionCall) string
 
 // guard puts check before a method. A method that does not exist is passed over.
 func (v *vm) guard(holder *goja.Object, name string, ok check) {
-	orig, callable := goja.AssertFunction(holder.Get(name))
-	if !callable {
-		return
+	if f := v.guarded(name, holder.Get(name), ok); f != nil {
+		v.hide(holder, name, f)
 	}
-	v.hide(holder, name, v.native(name, func(c goja.FunctionCall) goja.Value {
-		if msg := ok(c.This, c.Arguments); msg != "" {
+}
+
+func (v *vm) guardSymbol(holder *goja.Object, sym *goja.Symbol, name string, ok check) {
+	if f := v.guarded(name, holder.GetSymbol(sym), ok); f != nil {
+		_ = holder.DefineDataPropertySymbol(sym, f, goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
+	}
+}
+
+func (v *vm) guarded(name string, method goja.Value, ok check) goja.Value {
+	orig, callable := goja.AssertFunction(method)
+	if !callable {
+		return nil
+	}
+	return v.native(name, func(c goja.FunctionCall) goja.Value {
+		v.poll()
+		if msg := ok(&c); msg != "" {
 			panic(v.rangeError(name + ": " + msg))
 		}
 		return v.forward(orig, c)
-	}))
+	})
+}
+
+// poll lets an interrupt through that came while native code was at work: goja looks for
+// one only between instructions, and native code that calls our guards over and over may
+// run none.
+func (v *vm) poll() {
+	if !v.overdue.Load() {
+		return
+	}
+	if _, err := v.rt.RunProgram(nothingProgram()); isFatal(err) {
+		panic(err)
+	}
 }
 
 func (v *vm) forward(orig goja.Callable, c goja.FunctionCall) goja.Value {
@@ -102,81 +142,13 @@ func (v *vm) prototype(name string) (ctor, proto *goja.Object) {
 	return ctor, ctor.Get("prototype").(*goja.Object)
 }
 
-func textLength(x goja.Value) float64 {
-	if s, ok := x.(goja.String); ok {
-		return float64(s.Length())
-	}
-	if x == nil {
-		return 0
-	}
-	return float64(len(x.String()))
-}
-
-// number reads an argument that a built-in takes as a length; what is no number is left
-// to it.
-func number(args []goja.Value, i int) float64 {
-	if i >= len(args) {
-		return 0
-	}
-	if o, ok := args[i].(*goja.Object); ok {
-		return o.ToFloat()
-	}
-	if _, ok := args[i].(*goja.Symbol); ok {
-		return 0
-	}
-	if f := args[i].ToFloat(); f == f {
-		return f
-	}
-	return 0
-}
-
-func tooLong(n float64) string {
-	return fmt.Sprintf("the result would have %.0f characters, more than %d", n, maxText)
-}
-
-// lengthOf is the length of an array or of what passes for one.
-func lengthOf(x goja.Value) float64 {
-	o, ok := x.(*goja.Object)
-	if !ok {
-		return 0
-	}
-	n := o.Get("length")
-	if n == nil {
-		return 0
-	}
-	if _, isObject := n.(*goja.Object); isObject {
-		return 0
-	}
-	if f := n.ToFloat(); f == f {
-		return f
-	}
-	return 0
-}
-
-func tooMany(n float64) string {
-	return fmt.Sprintf("a length of %.0f is more than %d", n, maxItems)
-}
-
-func itemsOfThis(this goja.Value, _ []goja.Value) string {
-	if n := lengthOf(this); n > maxItems {
-		return tooMany(n)
-	}
-	return ""
-}
-
-func itemsOfArg(_ goja.Value, args []goja.Value) string {
-	if len(args) == 0 {
-		return ""
-	}
-	if s, ok := args[0].(goja.String); ok && s.Length() > maxItems {
-		return tooMany(float64(s.Length()))
-	}
-	return itemsOfThis(args[0], nil)
-}
-
 func (v *vm) installGuards(need guardSet) {
+	_, str := v.prototype("String")
+	v.replaceOriginal, _ = goja.AssertFunction(str.Get("replace"))
 	v.guardStrings()
+	v.guardJoin()
 	v.guardJSON()
+	v.guardMatches()
 	v.banEval()
 	v.installMore(need)
 }
@@ -190,134 +162,18 @@ func (v *vm) installMore(need guardSet) {
 		install func()
 	}{
 		{need.arrays, &v.guards.arrays, v.guardArrays},
+		{need.texts, &v.guards.texts, v.guardTexts},
 		{need.functions, &v.guards.functions, v.guardFunctions},
 		{need.typed, &v.guards.typed, v.guardTyped},
 		{need.reflect, &v.guards.reflect, v.guardReflect},
 		{need.regexp, &v.guards.regexp, v.guardRegexp},
+		{need.exec, &v.guards.exec, v.guardExec},
 	} {
 		if g.need && !*g.has {
 			*g.has = true
 			g.install()
 		}
 	}
-}
-
-func (v *vm) guardStrings() {
-	_, proto := v.prototype("String")
-	v.guard(proto, "repeat", func(this goja.Value, args []goja.Value) string {
-		if n := textLength(this) * number(args, 0); n > maxText {
-			return tooLong(n)
-		}
-		return ""
-	})
-	pad := func(_ goja.Value, args []goja.Value) string {
-		if n := number(args, 0); n > maxText {
-			return tooLong(n)
-		}
-		return ""
-	}
-	v.guard(proto, "split", func(this goja.Value, args []goja.Value) string {
-		if n := textLength(this); n > maxItems && len(args) > 0 && textLength(args[0]) == 0 {
-			return tooMany(n)
-		}
-		return ""
-	})
-	v.guard(proto, "padStart", pad)
-	v.guard(proto, "padEnd", pad)
-}
-
-func (v *vm) guardArrays() {
-	ctor, proto := v.prototype("Array")
-	v.guard(ctor, "from", itemsOfArg)
-	for _, name := range []string{
-		"fill", "forEach", "map", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex", "reduce", "reduceRight",
-		"indexOf", "lastIndexOf", "includes", "reverse", "sort", "slice", "splice", "copyWithin", "shift", "unshift", "flatMap",
-		"toReversed", "toSorted", "toSpliced", "with", "keys", "entries", "values",
-	} {
-		v.guard(proto, name, itemsOfThis)
-	}
-	// What spreads and destructures a list asks here.
-	_ = proto.DefineDataPropertySymbol(goja.SymIterator, proto.Get("values"), goja.FLAG_TRUE, goja.FLAG_TRUE, goja.FLAG_FALSE)
-	v.guard(proto, "concat", func(this goja.Value, args []goja.Value) string {
-		n := lengthOf(this)
-		for _, a := range args {
-			if o, ok := a.(*goja.Object); ok && o.ClassName() == "Array" {
-				n += lengthOf(a)
-			}
-		}
-		if n > maxItems {
-			return tooMany(n)
-		}
-		return ""
-	})
-	v.guard(proto, "join", func(this goja.Value, args []goja.Value) string {
-		n := lengthOf(this)
-		if n > maxItems {
-			return tooMany(n)
-		}
-		if len(args) > 0 && !goja.IsUndefined(args[0]) {
-			if s, ok := args[0].(goja.String); ok && n*float64(s.Length()) > maxText {
-				return tooLong(n * float64(s.Length()))
-			}
-		}
-		return ""
-	})
-	// A list that contains itself has no flat form: goja would look for it until its
-	// stack ends, and with it the process.
-	v.guard(proto, "flat", func(this goja.Value, args []goja.Value) string {
-		if number(args, 0) > 100 {
-			args[0] = v.rt.ToValue(100)
-		}
-		return itemsOfThis(this, nil)
-	})
-}
-
-func (v *vm) guardJSON() {
-	json := v.rt.Get("JSON").(*goja.Object)
-	v.guard(json, "stringify", itemsOfArg)
-	v.guard(json, "parse", func(_ goja.Value, args []goja.Value) string {
-		if len(args) == 0 {
-			return ""
-		}
-		args[0] = args[0].ToString()
-		if n := textLength(args[0]); n > maxText {
-			return fmt.Sprintf("a text of %.0f characters is more than %d", n, maxText)
-		}
-		if nesting(args[0].String(), true) > maxNesting {
-			return fmt.Sprintf("nested more than %d deep", maxNesting)
-		}
-		return ""
-	})
-}
-
-// nesting counts how deep brackets nest in a text, not looking into quoted parts of it if
-// quoted is set. It is exact for JSON and an upper bound elsewhere.
-func nesting(s string, quoted bool) int {
-	depth, most := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '[', '{', '(':
-			if depth++; depth > most {
-				most = depth
-			}
-		case ']', '}', ')':
-			if depth > 0 {
-				depth--
-			}
-		case '"':
-			if !quoted {
-				continue
-			}
-			for i++; i < len(s) && s[i] != '"'; i++ {
-				if s[i] == '\\' {
-					i++
-				}
-			}
-		case '\\':
-			i++
-		}
-	}
-	return most
 }
 
 // banEval removes the ways to make code of a text: goja's parser can be driven out of its
@@ -332,11 +188,8 @@ func (v *vm) banEval() {
 	v.hide(proto, "constructor", f)
 	v.hide(g, "Function", f)
 	v.noFunction = f
-	v.guard(proto, "apply", func(_ goja.Value, args []goja.Value) string {
-		if len(args) > 1 {
-			return argumentsOf(args[1])
-		}
-		return ""
+	v.guardApply(proto, "apply", 1, func(c goja.FunctionCall, args []goja.Value) (goja.Value, error) {
+		return v.callOf("apply", c.This, c.Argument(0), args)
 	})
 }
 
@@ -351,29 +204,24 @@ func (v *vm) guardFunctions() {
 	}
 }
 
-func argumentsOf(x goja.Value) string {
-	if n := lengthOf(x); n > maxArgs {
-		return fmt.Sprintf("%.0f arguments are more than %d", n, maxArgs)
-	}
-	return ""
-}
-
 func (v *vm) guardReflect() {
 	r := v.rt.Get("Reflect").(*goja.Object)
-	v.guard(r, "apply", func(_ goja.Value, args []goja.Value) string {
-		if len(args) > 2 {
-			return argumentsOf(args[2])
-		}
-		return ""
+	v.guardApply(r, "apply", 2, func(c goja.FunctionCall, args []goja.Value) (goja.Value, error) {
+		return v.callOf("apply", c.Argument(0), c.Argument(1), args)
 	})
-	v.guard(r, "construct", func(_ goja.Value, args []goja.Value) string {
-		if len(args) > 1 {
-			return argumentsOf(args[1])
+	v.guardApply(r, "construct", 1, func(c goja.FunctionCall, args []goja.Value) (goja.Value, error) {
+		construct, ok := goja.AssertConstructor(c.Argument(0))
+		if !ok {
+			panic(v.rt.NewTypeError("construct: not a constructor"))
 		}
-		return ""
+		var target *goja.Object
+		if len(c.Arguments) > 2 {
+			target, _ = c.Arguments[2].(*goja.Object)
+		}
+		return construct(target, args...)
 	})
-	bits := func(_ goja.Value, args []goja.Value) string {
-		if n := number(args, 0); n > maxBits {
+	bits := func(c *goja.FunctionCall) string {
+		if n := v.numberArg(c, 0); n > maxBits {
 			return fmt.Sprintf("%.0f bits are more than %d", n, maxBits)
 		}
 		return ""
@@ -381,7 +229,10 @@ func (v *vm) guardReflect() {
 	b := v.rt.Get("BigInt").(*goja.Object)
 	v.guard(b, "asIntN", bits)
 	v.guard(b, "asUintN", bits)
+	v.guardBigInt(b)
 }
+
+var bufferType = reflect.TypeFor[goja.ArrayBuffer]()
 
 // guardTyped guards each constructor of typed arrays and buffers.
 func (v *vm) guardTyped() {
@@ -393,13 +244,23 @@ func (v *vm) guardTyped() {
 		if !ok {
 			continue
 		}
-		v.guardConstructor(name, ctor, func(args []goja.Value) string {
-			if len(args) == 0 {
+		v.guardConstructor(name, ctor, func(c *goja.FunctionCall) string {
+			if len(c.Arguments) == 0 {
 				return ""
 			}
-			n := lengthOf(args[0])
-			if _, isObject := args[0].(*goja.Object); !isObject {
-				n = number(args, 0)
+			var n float64
+			o, ok := c.Arguments[0].(*goja.Object)
+			switch {
+			case !ok || name == "ArrayBuffer":
+				n = v.numberArg(c, 0)
+			case o.ExportType() == bufferType:
+			default:
+				if msg := v.itemsOf(0)(c); msg != "" {
+					return msg
+				}
+				if l := c.Arguments[0].(*goja.Object).Get("length"); l != nil && !isObject(l) {
+					n = l.ToFloat()
+				}
 			}
 			if n*size > maxBytes {
 				return fmt.Sprintf("%.0f bytes are more than %d", n*size, maxBytes)
@@ -407,16 +268,37 @@ func (v *vm) guardTyped() {
 			return ""
 		})
 		if name == "Int8Array" {
-			typed := ctor.Prototype()
-			v.guard(typed, "from", itemsOfArg)
+			v.guardTypedMethods(ctor.Prototype())
 		}
 	}
+}
+
+// guardTypedMethods bounds what all typed arrays have in common, by the number of items:
+// sorting them takes longest, and as values they need sixteen times the room.
+func (v *vm) guardTypedMethods(typed *goja.Object) {
+	v.guard(typed, "from", v.itemsOf(0))
+	proto, ok := typed.Get("prototype").(*goja.Object)
+	if !ok {
+		return
+	}
+	items := func(c *goja.FunctionCall) string {
+		if o, ok := c.This.(*goja.Object); ok {
+			if l := o.Get("length"); l != nil && !isObject(l) {
+				return tooMany(l.ToFloat())
+			}
+		}
+		return ""
+	}
+	for _, name := range []string{"sort", "toSorted", "join", "toLocaleString", "values", "keys", "entries"} {
+		v.guard(proto, name, items)
+	}
+	v.guardSymbol(proto, goja.SymIterator, "values", items)
 }
 
 // guardConstructor replaces a global constructor by one that asks ok first. It has the
 // original's prototype and statics, so that instanceof and constructor mean it. (A proxy
 // would do, but goja knows no instanceof for one.)
-func (v *vm) guardConstructor(name string, ctor *goja.Object, ok func(args []goja.Value) string) {
+func (v *vm) guardConstructor(name string, ctor *goja.Object, ok check) {
 	construct, isCtor := goja.AssertConstructor(ctor)
 	if !isCtor {
 		return
@@ -424,14 +306,15 @@ func (v *vm) guardConstructor(name string, ctor *goja.Object, ok func(args []goj
 	var guarded *goja.Object
 	guarded = v.rt.ToValue(func(c goja.ConstructorCall) *goja.Object {
 		defer v.guardNative()
-		if msg := ok(c.Arguments); msg != "" {
+		fc := goja.FunctionCall{Arguments: c.Arguments}
+		if msg := ok(&fc); msg != "" {
 			panic(v.rangeError(name + ": " + msg))
 		}
 		target := c.NewTarget
 		if target == guarded {
 			target = nil
 		}
-		o, err := construct(target, c.Arguments...)
+		o, err := construct(target, fc.Arguments...)
 		if err != nil {
 			panic(err)
 		}

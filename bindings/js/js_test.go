@@ -253,7 +253,9 @@ func TestSyntaxErrors(t *testing.T) {
 		{"a.ts", "type A = {\n  x: ;\n}", "Unexpected \";\"", "  x: ;", 2, 6},
 		{"a.js", "let a = 1;\nawait f();", "ctx.spawn(async", "await f();", 2, 1},
 		{"a.ts", "let a: number = 1;\n\nlet b = /(/;\n", "Unterminated group", "let b = /(/;", 3, 9},
-		{"a.js", strings.Repeat("(", 5000), "nests more than", "", 0, 0},
+		{"a.js", strings.Repeat("(", 5000), "nest more than", "", 0, 0},
+		{"a.js", "let a;\na" + strings.Repeat("?.a", 5000), "operators in a row", "a" + strings.Repeat("?.a", 66) + "?...", 2, 0},
+		{"a.ts", "type A = 1;\n" + strings.Repeat("a=>", 5000) + "1", "operators in a row", strings.Repeat("a=>", 66) + "a=...", 2, 0},
 		{"a.js", "x = '\n'", "", "x = '", 1, 0},
 	} {
 		_, err := js.Engine().Compile(runtime.Source{ID: "project/" + c.name, File: c.name, Code: []byte(c.code)})

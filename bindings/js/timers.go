@@ -39,7 +39,7 @@ func (v *vm) setTimer(name string, c goja.FunctionCall, repeat bool) goja.Value 
 	}
 	t := &timer{v: v, name: name, fn: f, hook: v.th.CurrentHook()}
 	if name != "setImmediate" {
-		t.delay = time.Duration(max(0, min(number(c.Arguments, 1), 86400e3)) * float64(time.Millisecond))
+		t.delay = time.Duration(max(0, min(v.numberArg(&c, 1), 86400e3)) * float64(time.Millisecond))
 	}
 	if repeat {
 		t.delay = max(t.delay, time.Millisecond) // an interval of nothing would never let anybody else in
@@ -59,7 +59,7 @@ func (v *vm) setTimer(name string, c goja.FunctionCall, repeat bool) goja.Value 
 }
 
 func (v *vm) clearTimer(c goja.FunctionCall) goja.Value {
-	if t := v.timers[int64(number(c.Arguments, 0))]; t != nil {
+	if t := v.timers[int64(v.numberArg(&c, 0))]; t != nil {
 		t.stop()
 		delete(v.timers, t.id)
 	}
@@ -74,12 +74,24 @@ func (t *timer) stop() {
 
 func (t *timer) arm() {
 	if t.hook != nil && t.hook.Context().Err() == nil {
-		t.due = time.Now().Add(t.delay)
-		g := time.AfterFunc(t.delay, func() { t.v.th.Post(t.ran) })
+		t.due = t.v.entered().Add(t.delay)
+		g := time.AfterFunc(time.Until(t.due), func() { t.v.th.Post(t.ran) })
 		t.cancel = func() { g.Stop() }
 		return
 	}
 	t.cancel = t.v.in.After(t.delay, t.name, t.run)
+}
+
+// entered is when the present stay in the VM first asked: timers that are set together run
+// in the order of their delays, however long it took to set them.
+func (v *vm) entered() time.Time {
+	if v.depth == 0 {
+		return time.Now()
+	}
+	if v.since.IsZero() {
+		v.since = time.Now()
+	}
+	return v.since
 }
 
 // ran is posted when a timer of a hook has run down: it and what was due before it run, in

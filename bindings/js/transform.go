@@ -86,6 +86,9 @@ func transformNew(id, file, code string, strict bool) (*goja.Program, error) {
 	ast, err := goja.Parse(transformedName, out+"\n//# sourceMappingURL=map",
 		parser.WithSourceMapLoader(func(string) ([]byte, error) { return sm, nil }))
 	if err == nil {
+		if usesBigInts(code) {
+			guardBigMath(ast)
+		}
 		var p *goja.Program
 		if p, err = goja.CompileAST(ast, strict); err == nil {
 			return p, nil

@@ -97,7 +97,7 @@ type path struct {
 }
 
 // maxMembers bounds what one value may hold; its text is bounded by AppendJSON.
-const maxMembers = 1 << 21
+const maxMembers = 1 << 20
 
 func (p *path) String() string {
 	if p == nil {
@@ -224,6 +224,9 @@ func (v *vm) exportObject(o *goja.Object, at *path, key string) (runtime.Value, 
 func (v *vm) exportMember(m goja.Value, here *path, key string) (runtime.Value, error) {
 	if *here.count++; *here.count > maxMembers {
 		return nil, fmt.Errorf("value: more than %d members", maxMembers)
+	}
+	if *here.count&1023 == 0 {
+		v.poll()
 	}
 	return v.export(m, here, key)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/dop251/goja"
@@ -34,7 +35,11 @@ type vm struct {
 	after   []func()   // run at the outermost exit, on the thread, with no frame open
 	loose   []rejected // promises
 
-	objects    objectCache
+	objects         objectCache
+	overdue         atomic.Bool // an interrupt is under way
+	replaceOriginal goja.Callable
+	joining         []*goja.Object // lists that are being made texts of, outermost first
+
 	errKey     *goja.Symbol  // keys the Go error behind an Error object
 	guards     guardSet      // installed
 	noFunction *goja.Object  // stands for Function
@@ -45,7 +50,8 @@ type vm struct {
 	preludeObj *goja.Object
 	timers     map[int64]*timer // that have not fired, or are repeated
 	timerN     int64
-	due        []func() // timers of hooks that run next, in order
+	due        []func()  // timers of hooks that run next, in order
+	since      time.Time // what timers that are set in this stay count from; zero = not asked yet
 
 	visits  []*visit
 	blank   runtime.Meter // what the meter of a visit starts from
@@ -66,9 +72,13 @@ func (p *program) NewVM(in *runtime.Instance) (runtime.VM, error) {
 		rt: goja.New(), in: in, th: in.Host().Thread, prog: p,
 		pending: map[*call]struct{}{},
 	}
-	v.blank = *in.NewMeter(func() { v.rt.Interrupt(runtime.ErrDeadline) })
+	v.blank = *in.NewMeter(func() {
+		v.overdue.Store(true)
+		v.rt.Interrupt(runtime.ErrDeadline)
+	})
 	v.clearFn = func() {
 		if v.depth == 0 {
+			v.overdue.Store(false)
 			v.rt.ClearInterrupt()
 		}
 	}
@@ -160,6 +170,9 @@ func (v *vm) resume(c *call, fn func() error) {
 func (v *vm) stay(c *call, tell bool, fn func() error) error {
 	e := v.entry()
 	v.th.Enter(e)
+	if v.depth == 0 {
+		v.since = time.Time{}
+	}
 	v.depth++
 	curs := len(v.curs)
 	v.push(c)
@@ -335,8 +348,8 @@ func (v *vm) nativePanic(p any) {
 
 // isFatal tells an interrupt or a stack overflow, which no script can catch.
 func isFatal(err error) bool {
-	if err == nil {
-		return false
+	if _, thrown := err.(*goja.Exception); thrown || err == nil {
+		return false // and its Unwrap may run script code
 	}
 	var ie *goja.InterruptedError
 	var so *goja.StackOverflowError

@@ -1,0 +1,262 @@
+package js
+
+import (
+	"fmt"
+	"strings"
+
+	"dshsh/runtime"
+)
+
+// maxChain is how many operators, calls and members may follow each other in one
+// expression: goja takes time in the square of it.
+const maxChain = 2500
+
+// tooComplex refuses what could take goja's parser, which recurses, out of its stack, which
+// ends the process, or would keep it busy for minutes.
+func tooComplex(id, file, code string) error {
+	msg := ""
+	switch {
+	case len(code) > maxSource:
+		msg = fmt.Sprintf("the file is larger than %d MiB", maxSource>>20)
+	case nesting(code, false) > maxNesting:
+		msg = fmt.Sprintf("brackets nest more than %d deep", maxNesting)
+	default:
+		if line := longChain(code); line > 0 {
+			return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file, Line: line}, Source: shorten(sourceLine(code, line)),
+				Message: fmt.Sprintf("an expression has more than %d operators in a row; use a list and a loop", maxChain)}
+		}
+		return nil
+	}
+	return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file}, Message: msg}
+}
+
+func shorten(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "..."
+	}
+	return s
+}
+
+// nesting counts how deep brackets nest in a text, not looking into quoted parts of it if
+// quoted is set. It is exact for JSON and an upper bound elsewhere.
+func nesting(s string, quoted bool) int {
+	depth, most := 0, 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '[', '{', '(':
+			if depth++; depth > most {
+				most = depth
+			}
+		case ']', '}', ')':
+			if depth > 0 {
+				depth--
+			}
+		case '"':
+			if !quoted {
+				continue
+			}
+			for i++; i < len(s) && s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+		case '\\':
+			i++
+		}
+	}
+	return most
+}
+
+// longChain finds the line where an expression becomes longer than maxChain, 0 if none
+// does. It reads tokens, not syntax: an expression ends at a comma, a semicolon, a bracket
+// that closes, and where two values stand side by side.
+func longChain(code string) int {
+	s := chainScanner{code: code, levels: []chainLevel{{}}}
+	for s.i < len(code) {
+		if s.step(); s.top().links > maxChain {
+			return 1 + strings.Count(code[:min(s.i, len(code))], "\n")
+		}
+	}
+	return 0
+}
+
+type chainLevel struct {
+	links    int
+	template bool // ${ of a template
+}
+
+// chainScanner walks over a source. Used by one goroutine.
+type chainScanner struct {
+	code   string
+	i      int
+	levels []chainLevel
+	value  bool // what was read last ends a value
+}
+
+func (s *chainScanner) top() *chainLevel { return &s.levels[len(s.levels)-1] }
+
+func (s *chainScanner) open(template bool) {
+	s.levels = append(s.levels, chainLevel{template: template})
+	s.value = false
+}
+
+// step reads one token.
+func (s *chainScanner) step() {
+	c := s.code[s.i]
+	switch {
+	case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+		s.i++
+	case strings.HasPrefix(s.code[s.i:], "//") || s.i == 0 && strings.HasPrefix(s.code, "#!"):
+		s.skipTo("\n")
+	case strings.HasPrefix(s.code[s.i:], "/*"):
+		s.i += 2
+		s.skipTo("*/")
+	case c == '"' || c == '\'':
+		s.quoted(c)
+		s.isValue()
+	case c == '`':
+		if s.value {
+			s.top().links++ // a tag
+		}
+		s.i++
+		s.template()
+	case wordByte(c):
+		s.word()
+	case c == '(' || c == '[':
+		if s.value {
+			s.top().links++ // a call, or a member
+		}
+		s.i++
+		s.open(false)
+	case c == '{':
+		s.i++
+		s.open(false)
+	case c == ')' || c == ']' || c == '}':
+		s.i++
+		was := s.top().template
+		if len(s.levels) > 1 {
+			s.levels = s.levels[:len(s.levels)-1]
+		}
+		if was && c == '}' {
+			s.template()
+			return
+		}
+		s.value = true
+	case c == ',' || c == ';':
+		s.i++
+		s.top().links, s.value = 0, false
+	case c == '/' && !s.value:
+		s.pattern()
+		s.isValue()
+	case s.value && (strings.HasPrefix(s.code[s.i:], "++") || strings.HasPrefix(s.code[s.i:], "--")):
+		s.i += 2
+		s.top().links++
+	default: // an operator
+		s.i++
+		s.top().links++
+		s.value = false
+	}
+}
+
+// isValue notes a value: behind another one it begins a statement.
+func (s *chainScanner) isValue() {
+	if s.value {
+		s.top().links = 0
+	}
+	s.value = true
+}
+
+func (s *chainScanner) word() {
+	start := s.i
+	for s.i < len(s.code) && wordByte(s.code[s.i]) {
+		s.i++
+	}
+	switch s.code[start:s.i] {
+	case "in", "of", "instanceof", "as", "satisfies":
+		if s.value {
+			s.top().links++
+			s.value = false
+			return
+		}
+		s.isValue()
+	case "new", "typeof", "void", "delete", "await", "yield", "async":
+		if s.value {
+			s.top().links = 0
+		}
+		s.top().links++
+		s.value = false
+	case "return", "case", "throw", "else", "do":
+		s.top().links, s.value = 0, false
+	default:
+		s.isValue()
+	}
+}
+
+func wordByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c == '#' || c >= 0x80
+}
+
+func (s *chainScanner) skipTo(end string) {
+	if n := strings.Index(s.code[s.i:], end); n >= 0 {
+		s.i += n + len(end)
+		return
+	}
+	s.i = len(s.code)
+}
+
+// quoted skips a text, which ends with its line at the latest.
+func (s *chainScanner) quoted(q byte) {
+	for s.i++; s.i < len(s.code); s.i++ {
+		switch s.code[s.i] {
+		case '\\':
+			s.i++
+		case '\n':
+			return
+		case q:
+			s.i++
+			return
+		}
+	}
+}
+
+// pattern skips a regular expression, which ends with its line at the latest.
+func (s *chainScanner) pattern() {
+	class := false
+	for s.i++; s.i < len(s.code); s.i++ {
+		switch s.code[s.i] {
+		case '\\':
+			s.i++
+		case '\n':
+			return
+		case '[':
+			class = true
+		case ']':
+			class = false
+		case '/':
+			if !class {
+				s.i++
+				return
+			}
+		}
+	}
+}
+
+// template reads the text of a template up to its end or to a ${.
+func (s *chainScanner) template() {
+	for ; s.i < len(s.code); s.i++ {
+		switch s.code[s.i] {
+		case '\\':
+			s.i++
+		case '`':
+			s.i++
+			s.value = true
+			return
+		case '$':
+			if strings.HasPrefix(s.code[s.i:], "${") {
+				s.i += 2
+				s.open(true)
+				return
+			}
+		}
+	}
+}
