@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -280,6 +281,33 @@ func TestAsk(t *testing.T) {
 	if len(olds) != 2 || olds[0] != nil || olds[1] == nil || olds[1].ID != "project/a.js" {
 		t.Errorf("asked with %v", olds)
 	}
+}
+
+// Who has answered the gate has not answered Ask: a change that was held by the one is
+// held by the other when it is taken, and comes in when it is taken from there.
+func TestAskAfterTheGate(t *testing.T) {
+	r := newRig(t)
+	gate, ask := Take, Take // by the manager, which is waited for in between
+	r.c.Gate = func(_ context.Context, cs []Candidate) []Verdict { return slices.Repeat([]Verdict{gate}, len(cs)) }
+	r.c.Ask = func(_, _ *runtime.Instance) Verdict { return ask }
+	r.write("a.js", "say a")
+	r.start()
+	r.says("a")
+	r.ok(r.host.Do(t.Context(), func() { gate, ask = Hold, Hold }))
+	r.write("a.js", "say more")
+	r.state("project/a.js", StateHeld)
+	if s := r.status("project/a.js"); s.Held == nil || s.Held.Asked {
+		t.Errorf("held by the gate: %+v", s.Held)
+	}
+	rep, err := r.m.Take(t.Context(), "a.js")
+	r.ok(err)
+	if len(rep.Held) != 1 || !rep.Held[0].Asked {
+		t.Errorf("taken from the gate: %+v", rep.Held)
+	}
+	r.says("a")
+	_, err = r.m.Take(t.Context(), "a.js")
+	r.ok(err)
+	r.says("more")
 }
 
 func TestActivatedIsToldOnTheThread(t *testing.T) {
