@@ -196,6 +196,10 @@ func TestRule11_NoSecondTry(t *testing.T) {
 			c.Instance().Register("command", "x", nil, nil, c.Where())
 			return nil
 		},
+		"needs more": func(_ *runtimetest.Host, c *runtimetest.Call) error {
+			_, err := c.Do("need", map[string]any{"read": "**"})
+			return err
+		},
 		"registers less": func(*runtimetest.Host, *runtimetest.Call) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
