@@ -284,3 +284,24 @@ func (g *Globs) UnmarshalJSON(b []byte) error {
 	*g = many
 	return nil
 }
+
+// ToolPattern is one tool name of a listener's filter, as the script wrote it.
+type ToolPattern struct {
+	Text string
+	rx   *regexp.Regexp
+}
+
+// Matches says whether a tool of that name is meant.
+func (p ToolPattern) Matches(name string) bool { return p.rx.MatchString(name) }
+
+// FilterTools are the tool names that the listener's filter asks for; none = all tools.
+func (l *Listener) FilterTools() []ToolPattern {
+	if l.filter == nil {
+		return nil
+	}
+	var out []ToolPattern
+	for i, rx := range l.filter.tool {
+		out = append(out, ToolPattern{l.shape.Tool[i], rx})
+	}
+	return out
+}

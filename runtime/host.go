@@ -135,8 +135,11 @@ func (h *Host) EngineFor(file string) (Engine, error) {
 	if e := h.engines[ext]; e != nil {
 		return e, nil
 	}
-	return nil, fmt.Errorf("%s: no script engine for %q files (have %s)", file, ext, strings.Join(slices.Sorted(maps.Keys(h.engines)), " "))
+	return nil, fmt.Errorf("%s: no script engine for %q files (have %s)", file, ext, strings.Join(h.Extensions(), " "))
 }
+
+// Extensions lists the endings of script files, in order. Any goroutine.
+func (h *Host) Extensions() []string { return slices.Sorted(maps.Keys(h.engines)) }
 
 // ScriptFile is what Load needs of a script.
 type ScriptFile struct {

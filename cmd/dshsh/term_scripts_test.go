@@ -160,7 +160,7 @@ func TestNewScriptWorksAtOnce(t *testing.T) {
 	s.ready()
 
 	s.enter("/scripts off guard.js")
-	s.WaitFor("scripts 1 -> 2  guard.js removed")
+	s.WaitFor("scripts 1 -> 2  guard.js switched off")
 	s.clear()
 	s.enter(callHi)
 	s.WaitFor("allow bash: echo hi?")
@@ -171,9 +171,21 @@ func TestNewScriptWorksAtOnce(t *testing.T) {
 	s.WaitMatch(`project/guard\.js +off`)
 
 	s.enter("/scripts on guard.js")
-	s.WaitFor("scripts 2 -> 3  guard.js added")
+	s.WaitFor("scripts 2 -> 3  guard.js switched on")
 	s.enter("/scripts rollback")
-	s.WaitFor("scripts 3 -> 4")
+	s.WaitFor("scripts 3 -> 4  guard.js removed  rolled back")
+	s.enter("/scripts")
+	s.WaitMatch(`project/guard\.js +rolled back\n`)
+	s.enter("/reload")
+	s.WaitFor("scripts 4 -> 5  guard.js added")
+	s.enter("/scripts on guard.js")
+	s.WaitFor("project/guard.js is in force already")
+	s.enter("/scripts")
+	s.WaitMatch(`project/guard\.js +in force\n +version [0-9a-f]{8}, 1 listener, in force since \d\d:\d\d:\d\d \(scripts 5\)`)
+	s.enter("/queue foo")
+	s.WaitFor("/queue clear drops it")
+	s.enter("/inject look")
+	s.WaitFor("goes with your next message")
 	s.enter("/scripts on nothing.js")
 	s.WaitFor("nothing.js")
 	s.quit()
@@ -247,22 +259,22 @@ func TestSaveInTwoSteps(t *testing.T) {
 	}
 }
 
-// TestManySavedAtOnce: R041, R043. All that were saved together come into force, and what
+// TestR041_R043_ManySavedAtOnce: All that were saved together come into force, and what
 // editors leave behind is neither run nor complained about.
-func TestManySavedAtOnce(t *testing.T) {
+func TestR041_R043_ManySavedAtOnce(t *testing.T) {
 	t.Parallel()
 	files := func(v string) map[string]string {
 		out := map[string]string{}
 		for i := range 5 {
-			name, text := fmt.Sprintf(".dshsh/scripts/s%d.js", i), "ctx.on('agent/turn-start', () => console.log('"+v+"'));"
+			name, text := fmt.Sprintf(".dshsh/scripts/s%d.js", i), "ctx.effect(() => { console.log('force "+v+"') });\nctx.on('agent/turn-start', () => console.log('turn "+v+"'));"
 			if i%2 == 1 {
-				name, text = fmt.Sprintf(".dshsh/scripts/s%d.lua", i), "ctx.on('agent/turn-start', function() print('"+v+"') end)"
+				name, text = fmt.Sprintf(".dshsh/scripts/s%d.lua", i), "ctx.effect(function() print('force "+v+"') end)\nctx.on('agent/turn-start', function() print('turn "+v+"') end)"
 			}
 			out[name] = text
 		}
 		return out
 	}
-	s := opened(t, place{files: files("v1")}, "--trust")
+	s := opened(t, place{rows: 70, files: files("v1")}, "--trust")
 	s.WaitFor("scripts 0 -> 1")
 	dir := filepath.Join(s.dir, ".dshsh/scripts")
 	if err := os.Symlink("user@host.1234:99", filepath.Join(dir, ".#s0.js")); err != nil {
@@ -277,12 +289,11 @@ func TestManySavedAtOnce(t *testing.T) {
 	for name, text := range files("v2") {
 		s.write(name, text)
 	}
-	s.WaitMatch(`scripts \d -> \d  .*changed`)
-	s.clear()
+	s.WaitUntil("five new scripts", func() bool { return strings.Count(s.text(), "] force v2") == 5 })
 	s.enter("say hi")
 	s.WaitMatch(`(?m)^hi$`)
 	s.ready()
-	if n := strings.Count(s.text(), "] v2"); n != 5 || strings.Contains(s.text(), "v1") {
+	if n := strings.Count(s.text(), "] turn v2"); n != 5 || strings.Contains(s.text(), "turn v1") {
 		t.Errorf("%d of 5 are new:\n%s", n, s.text())
 	}
 	if strings.Contains(s.Raw(), "no script") || strings.Contains(s.Raw(), "x.js") {

@@ -140,6 +140,11 @@ func (m *Manager) swap(next map[string]*live) {
 	old := m.c.Host.Current()
 	g := m.c.Host.Activate(ins)
 	m.gen = g.N
+	for _, l := range next {
+		if l.gen == 0 {
+			l.gen, l.since = g.N, m.c.Now()
+		}
+	}
 	if m.c.Activated != nil {
 		m.c.Activated(old, g)
 	}
@@ -182,10 +187,6 @@ func (m *Manager) told(a *attempt, before []member) {
 	}
 	r.New = m.gen
 	r.Duration = time.Since(a.began)
-	if a.trigger != TriggerStart && a.trigger != TriggerRollback {
-		m.history = append(m.history, before)
-		m.history = m.history[max(0, len(m.history)-keptGenerations):]
-	}
 	was := map[string]member{}
 	for _, mem := range before {
 		was[mem.id] = mem
@@ -207,5 +208,48 @@ func (m *Manager) told(a *attempt, before []member) {
 		if _, gone := was[mem.id]; gone && mem.unit != nil {
 			r.Removed = append(r.Removed, mem.id)
 		}
+	}
+	m.remind(a, before)
+}
+
+// undo is what a change by saving replaced, for Rollback: nil stands for a script that
+// was not there. Immutable.
+type undo map[string]*member
+
+// remind keeps what a new generation replaced. Switching off and on is no such change,
+// unless another version came back than went.
+func (m *Manager) remind(a *attempt, before []member) {
+	u := undo{}
+	was := map[string]*member{}
+	for i := range before {
+		was[before[i].id] = &before[i]
+	}
+	switch a.trigger {
+	case TriggerStart, TriggerRollback:
+		return
+	case TriggerOff:
+		for _, id := range a.report.Removed {
+			m.scripts[id].before = was[id]
+		}
+		return
+	case TriggerOn:
+		for _, id := range a.report.Added {
+			s := m.scripts[id]
+			if b := s.before; b != nil && b.unit != s.live.unit {
+				u[id] = b
+			}
+		}
+	default:
+		for _, ids := range [][]string{a.report.Added, a.report.Changed, a.report.Removed} {
+			for _, id := range ids {
+				if old := was[id]; old == nil || old.unit != nil {
+					u[id] = old // no stand-in comes back
+				}
+			}
+		}
+	}
+	if len(u) > 0 {
+		m.history = append(m.history, u)
+		m.history = m.history[max(0, len(m.history)-keptGenerations):]
 	}
 }

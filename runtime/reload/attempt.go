@@ -34,6 +34,9 @@ func (m *Manager) attempt(ctx context.Context, a *attempt) (Report, error) {
 	}
 	v := m.look()
 	m.noteBroken(a, v)
+	if line := m.hint(v.odd); line != "" {
+		m.notices(a, line)
+	}
 	if line := m.watchNotice(); line != "" {
 		m.notices(a, line)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // Reload looks at the files at once and tries everything that is not in force, what
@@ -28,6 +30,11 @@ func (m *Manager) Off(ctx context.Context, name string) (r Report, err error) {
 		}
 		a := &attempt{trigger: TriggerOff}
 		a.begin(m)
+		if m.off[s.id] {
+			m.notices(a, s.id+" is off already")
+			r = m.finish(a)
+			return nil
+		}
 		err = m.edit(ctx, a, func(next map[string]*live) bool {
 			moves := next[s.id] != nil
 			delete(next, s.id)
@@ -37,6 +44,9 @@ func (m *Manager) Off(ctx context.Context, name string) (r Report, err error) {
 			m.off[s.id] = true
 			s.settle()
 			m.release(s.id)
+			if a.report.Old == a.report.New {
+				m.notices(a, s.id+" is off")
+			}
 		}
 		r = m.finish(a)
 		return err
@@ -78,8 +88,7 @@ func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
 		}
 		wasOff := m.off[s.id]
 		if !wasOff && s.failure == nil && s.live != nil {
-			r = Report{Trigger: TriggerOn, Old: m.gen, New: m.gen}
-			return m.c.Host.Do(ctx, func() { m.c.Host.Lift(s.live.in) })
+			return m.lift(ctx, s, &r)
 		}
 		if wasOff {
 			delete(m.off, s.id)
@@ -102,6 +111,30 @@ func (m *Manager) On(ctx context.Context, name string) (r Report, err error) {
 		return err
 	})
 	return r, err
+}
+
+// lift lets a script that is in force out of quarantine, and wakes its listeners that
+// are skipped.
+func (m *Manager) lift(ctx context.Context, s *script, r *Report) error {
+	a := &attempt{trigger: TriggerOn}
+	a.begin(m)
+	line := s.id + " is in force already"
+	err := m.c.Host.Do(ctx, func() {
+		was := s.live.in.Quarantined() != nil
+		m.c.Host.Lift(s.live.in)
+		switch now := s.live.in.Quarantined(); {
+		case now != nil:
+			line = fmt.Sprintf("%s stays in quarantine: %v", s.id, now)
+		case was:
+			line = s.id + " is out of quarantine"
+		}
+	})
+	if err != nil {
+		return err
+	}
+	m.notices(a, line)
+	*r = m.finish(a)
+	return nil
 }
 
 // Take brings held changes into force, together; who has put one off is not asked again,
@@ -160,39 +193,58 @@ func (m *Manager) heldScript(name string) (*script, error) {
 	return s, err
 }
 
-// Rollback brings the scripts back into force that the generation before had, in new VMs
-// where they differ; used again it goes one further back. What is on the disk is not
-// changed, and comes into force again when it is saved or by Reload.
+// Rollback takes the last change back that was made by saving, in new VMs; used again it
+// goes one change further back. A script that is off stays off. What is on the disk is
+// not changed, and comes into force again when it is saved or by Reload.
 func (m *Manager) Rollback(ctx context.Context) (r Report, err error) {
 	err = m.do(ctx, func(ctx context.Context) error {
-		if len(m.history) == 0 {
-			return fmt.Errorf("rolling back scripts: %w", ErrNoOlder)
+		left := len(m.history)
+		var back undo
+		for len(back) == 0 {
+			if left == 0 {
+				return fmt.Errorf("rolling back scripts: %w", ErrNoOlder)
+			}
+			left--
+			back = m.effective(m.history[left])
 		}
 		a := &attempt{trigger: TriggerRollback}
 		a.begin(m)
-		if err := m.rollback(ctx, a, m.history[len(m.history)-1]); err != nil {
+		if err := m.rollback(ctx, a, back); err != nil {
 			return fmt.Errorf("rolling back scripts: %w", err)
 		}
-		m.history = m.history[:len(m.history)-1]
+		m.history = m.history[:left]
 		r = m.finish(a)
 		return nil
 	})
 	return r, err
 }
 
-// rollback activates what target had. In place of a stand-in stays what there is now.
-func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) error {
+// effective is what of u would change anything now.
+func (m *Manager) effective(u undo) undo {
+	out := undo{}
+	for id, mem := range u {
+		s := m.scripts[id]
+		live := s != nil && s.live != nil
+		switch {
+		case m.off[id]:
+		case mem == nil && live, mem != nil && !(live && s.live.unit == mem.unit):
+			out[id] = mem
+		}
+	}
+	return out
+}
+
+// rollback activates what back holds.
+func (m *Manager) rollback(ctx context.Context, a *attempt, back undo) error {
 	var loaded []*change
-	had := map[string]bool{}
-	back := map[string]*live{} // what it had that is not in force
-	for _, mem := range target {
-		had[mem.id] = true
-		s := m.scripts[mem.id]
+	for _, id := range slices.Sorted(maps.Keys(back)) {
+		mem := back[id]
+		if mem == nil {
+			continue
+		}
+		s := m.scripts[id]
 		if s == nil {
 			s = &script{id: mem.id, file: mem.file, layer: mem.layer, path: mem.path, root: mem.root, gone: true}
-		}
-		if mem.unit == nil || s.live != nil && s.live.unit == mem.unit {
-			continue
 		}
 		c := &change{s: s, unit: mem.unit, snap: mem.unit.snap}
 		loaded = append(loaded, c)
@@ -200,20 +252,19 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) err
 			m.discard(loaded)
 			return err
 		}
-		back[mem.id] = &live{unit: mem.unit, in: c.in, listeners: c.listeners}
 	}
 	for _, c := range loaded {
 		m.scripts[c.s.id] = c.s
 	}
 	err := m.edit(ctx, a, func(next map[string]*live) bool {
-		for id := range next {
-			if !had[id] {
+		for id, mem := range back {
+			if mem == nil {
 				delete(next, id)
 			}
 		}
 		for _, c := range loaded {
 			c.in.Hash = c.hash
-			next[c.s.id] = back[c.s.id]
+			next[c.s.id] = &live{unit: c.unit, in: c.in, listeners: c.listeners}
 		}
 		return true
 	})
@@ -221,12 +272,9 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, target []member) err
 		m.discard(loaded)
 		return err
 	}
-	for _, s := range m.scripts {
-		if back[s.id] != nil || !had[s.id] {
+	for id := range back {
+		if s := m.scripts[id]; s != nil {
 			s.back = true
-		}
-		if back[s.id] != nil {
-			delete(m.off, s.id)
 		}
 	}
 	return nil

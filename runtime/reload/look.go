@@ -33,6 +33,8 @@ type view struct {
 	roots   map[string]string
 	ways    map[runtime.Layer][]string // the points on the way to a layer's folder or files
 
+	odd []string // files that look like scripts and are none
+
 	broken []error                // folders that could not be read:
 	keep   map[runtime.Layer]bool // what these layers had stays
 }
@@ -123,6 +125,9 @@ func (m *Manager) scanFolder(v *view, folder Folder) {
 	for _, e := range entries {
 		name := e.Name()
 		if !m.counts(name) || !folder.has(name) {
+			if folder.Only == nil && !e.IsDir() && m.looksLike(name) {
+				v.odd = append(v.odd, filepath.Join(folder.Dir, name))
+			}
 			continue
 		}
 		path := filepath.Join(real, name)

@@ -2,6 +2,7 @@ package reload
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,13 +20,49 @@ func (m *Manager) counts(name string) bool {
 	if leftover(name) || name[0] == '_' {
 		return false
 	}
-	for _, end := range []string{".d.ts", ".test.js", ".test.ts", "_test.lua"} {
-		if strings.HasSuffix(name, end) {
-			return false
-		}
+	ext := path.Ext(name)
+	stem := strings.TrimSuffix(name, ext)
+	switch {
+	case ext == ".lua" && strings.HasSuffix(stem, "_test"),
+		ext != ".lua" && strings.HasSuffix(stem, ".test"),
+		strings.HasSuffix(ext, "ts") && strings.HasSuffix(stem, ".d"):
+		return false
 	}
 	_, err := m.c.Host.EngineFor(name)
 	return err == nil
+}
+
+// looksLike says whether a file that is no script was probably meant to be one, by its
+// ending: written otherwise, or of a kind that no engine takes.
+func (m *Manager) looksLike(name string) bool {
+	if leftover(name) || name[0] == '_' {
+		return false
+	}
+	if lower := strings.ToLower(name); lower != name {
+		return m.counts(strings.TrimSuffix(name, path.Ext(name)) + strings.ToLower(path.Ext(name)))
+	}
+	switch path.Ext(name) {
+	case ".cjs", ".cts", ".mts", ".jsx", ".tsx", ".luau", ".ts", ".mjs":
+		_, err := m.c.Host.EngineFor(name)
+		return err != nil && !strings.Contains(name, ".d.")
+	}
+	return false
+}
+
+// hint is a line about files that are passed over though they look like scripts, "" if
+// there is nothing new to say.
+func (m *Manager) hint(files []string) string {
+	var fresh []string
+	for _, f := range files {
+		if !m.hinted[f] {
+			m.hinted[f] = true
+			fresh = append(fresh, path.Base(f))
+		}
+	}
+	if len(fresh) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("not taken for scripts: %s (they end in %s)", strings.Join(fresh, ", "), strings.Join(m.c.Host.Extensions(), " "))
 }
 
 // identity is how records, commands and people name a script.

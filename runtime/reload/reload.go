@@ -150,7 +150,7 @@ type Manager struct {
 	off      map[string]bool // identities, also of files that are not there
 	bundles  map[runtime.Layer][]*found
 	units    map[string][]*unit // compiled scripts by identity, newest last
-	history  [][]member         // the generations before, newest last
+	history  []undo             // what changes by saving replaced, newest last
 	doubts   doubts
 	watch    *watch
 	lingers  time.Time // when a doubt is to be looked at again; zero = none
@@ -160,14 +160,15 @@ type Manager struct {
 	said     string    // the last notice about watching
 	gen      int       // the number of the newest generation
 
-	brokenSaid []string // the last notices about folders
+	brokenSaid []string        // the last notices about folders
+	hinted     map[string]bool // files that look like scripts and are none, told of once
 }
 
 // New returns a manager that has not started.
 func New(c Config) *Manager {
 	m := &Manager{
 		c: c.withDefaults(), ops: make(chan func()), done: make(chan struct{}),
-		scripts: map[string]*script{}, off: map[string]bool{}, units: map[string][]*unit{}, doubts: doubts{}, bundles: map[runtime.Layer][]*found{},
+		scripts: map[string]*script{}, off: map[string]bool{}, units: map[string][]*unit{}, doubts: doubts{}, hinted: map[string]bool{}, bundles: map[runtime.Layer][]*found{},
 	}
 	m.c.Folders = slices.Clone(c.Folders) // their paths are made absolute
 	m.ctx, m.cancel = context.WithCancel(context.Background())

@@ -178,13 +178,16 @@ func (r Report) String() string {
 	for _, g := range []struct {
 		what string
 		ids  []string
-	}{{"added", r.Added}, {"changed", r.Changed}, {"removed", r.Removed}} {
+	}{{r.verb("added"), r.Added}, {"changed", r.Changed}, {r.verb("removed"), r.Removed}} {
 		if len(g.ids) > 0 {
 			moved = append(moved, r.list(g.ids)+" "+g.what)
 		}
 	}
 	if len(moved) > 0 {
 		part("%s", strings.Join(moved, ", "))
+	}
+	if r.Trigger == TriggerRollback {
+		part("rolled back, until the next save or /reload")
 	}
 	switch {
 	case r.Listeners == 1 || r.Listeners == -1:
@@ -220,6 +223,17 @@ func (r Report) String() string {
 		part("%d ms", max(1, (r.Duration+time.Millisecond/2).Milliseconds()))
 	}
 	return strings.Join(parts, "  ")
+}
+
+// verb is what became of scripts that have come or gone.
+func (r Report) verb(what string) string {
+	switch {
+	case r.Trigger == TriggerOff && what == "removed":
+		return "switched off"
+	case r.Trigger == TriggerOn && what == "added":
+		return "switched on"
+	}
+	return what
 }
 
 // list names up to three scripts.

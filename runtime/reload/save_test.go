@@ -149,7 +149,7 @@ func TestR043_EditorLeftovers(t *testing.T) {
 	r := newRig(t)
 	r.write("a.js", "say a")
 	r.ok(os.Symlink("user@host.123:456", r.path(".#p.js")))
-	for _, n := range strings.Fields("p.js~ #p.js# .p.js.swp .p.js.swx 4913 p.js.orig _lib.js .hidden.js a.test.js a.test.ts a_test.lua types.d.ts notes.txt") {
+	for _, n := range strings.Fields("p.js~ #p.js# .p.js.swp .p.js.swx 4913 p.js.orig _lib.js .hidden.js a.test.js a.test.ts a.test.mjs a_test.lua types.d.ts notes.txt") {
 		r.write(n, "syntax error")
 	}
 	r.mkdir(r.path("x.js"))

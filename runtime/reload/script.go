@@ -23,6 +23,9 @@ type live struct {
 	unit      *unit
 	in        *runtime.Instance
 	listeners int // registered while loading
+
+	gen   int       // the generation with which it came into force, set then
+	since time.Time // and when
 }
 
 func (l *live) standIn() bool { return l != nil && l.unit == nil }
@@ -45,9 +48,10 @@ type script struct {
 	waits   []string  // tried together with these, which failed
 	with    []string  // these failed while it was not believed yet: it came together with them
 	held    *Candidate
-	refused bool // the gate, or Drop, said no to last
-	back    bool // a rollback took it out of force
-	first   bool // it was there at the start and has never loaded
+	refused bool    // the gate, or Drop, said no to last
+	back    bool    // a rollback took it out of force
+	before  *member // what was in force when it was switched off
+	first   bool    // it was there at the start and has never loaded
 }
 
 // same says whether the files are what snap holds.

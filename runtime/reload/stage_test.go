@@ -306,7 +306,7 @@ func TestOffStaysOff(t *testing.T) {
 	r.says("a")
 	rep, err := r.m.Off(t.Context(), "a.js")
 	r.ok(err)
-	if got := rep.String(); !strings.HasPrefix(got, "scripts 1 -> 2  a.js removed  -1 listener  ") {
+	if got := rep.String(); !strings.HasPrefix(got, "scripts 1 -> 2  a.js switched off  -1 listener  ") {
 		t.Errorf("report %q", got)
 	}
 	r.write("a.js", "say a2")
@@ -479,7 +479,7 @@ func TestRollbackBringsNoDenialBack(t *testing.T) {
 	r.write("a.js", "say a")
 	r.says("a b")
 	_, err := r.m.Rollback(t.Context())
-	r.ok(err)
+	wantErr(t, err, ErrNoOlder)
 	r.says("a b")
 	if n := len(r.current().Failed()); n != 0 {
 		t.Errorf("%d stand-ins, want none", n)

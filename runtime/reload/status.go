@@ -3,6 +3,7 @@ package reload
 import (
 	"context"
 	"slices"
+	"time"
 
 	"dshsh/runtime"
 )
@@ -34,6 +35,9 @@ type Script struct {
 	// none is.
 	Hash      string
 	Listeners int
+	// Generation is the one with which that version came into force, and Since when.
+	Generation int
+	Since      time.Time
 	// Err is why it failed or is in quarantine.
 	Err error
 	// Waits are the scripts that it waits for.
@@ -72,7 +76,7 @@ func (m *Manager) publish() {
 	for _, s := range m.ordered() {
 		x := Script{ID: s.id, File: s.file, Layer: s.layer, Path: s.path, State: m.state(s), Err: s.failure, Waits: s.waits, Held: s.held}
 		if l := s.live; l != nil && !l.standIn() {
-			x.in, x.Hash, x.Listeners = l.in, l.in.Hash, l.listeners
+			x.in, x.Hash, x.Listeners, x.Generation, x.Since = l.in, l.in.Hash, l.listeners, l.gen, l.since
 		}
 		list = append(list, x)
 	}

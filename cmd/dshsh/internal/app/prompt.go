@@ -216,8 +216,11 @@ func (p *prompt) welcome(rep reload.Report) {
 	} else {
 		p.loop.Say(fmt.Sprintf("dshsh on %s/%s. /help lists the commands.", p.cfg.Provider, p.cfg.Model))
 	}
-	if len(rep.Added)+len(rep.Failures) > 0 {
+	if len(rep.Added)+len(rep.Failures)+len(rep.Notices) > 0 {
 		p.loop.Say(reportText(rep))
+	}
+	if line := p.misplaced(); line != "" {
+		p.loop.Say(line)
 	}
 }
 

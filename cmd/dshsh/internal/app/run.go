@@ -135,6 +135,11 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 		}
 		return &exitCode{exitScript, errors.New("a script did not load, so nothing was asked; --safe runs without scripts")}
 	}
+	for _, line := range append(rep.Notices, s.misplaced()) {
+		if line != "" {
+			o.say(render.Visible(line))
+		}
+	}
 	for _, w := range s.wanting(ctx) {
 		o.say(s.wantLine(w))
 	}

@@ -10,7 +10,6 @@ import (
 	"dshsh/loop"
 	"dshsh/loop/model"
 	"dshsh/runtime"
-	"dshsh/runtime/reload"
 )
 
 // command is a built-in slash command.
@@ -248,9 +247,10 @@ func (l *Loop) listScripts(ctx context.Context) {
 		return
 	}
 	for _, s := range list {
+		version := ""
 		line := fmt.Sprintf("%-24s %s", render.Visible(s.ID), s.State)
-		if s.State == reload.StateInForce {
-			line += fmt.Sprintf(", %d listeners", s.Listeners)
+		if s.Hash != "" {
+			version = fmt.Sprintf("\n    version %.8s, %s, in force since %s (scripts %d)", s.Hash, plural(s.Listeners, "listener"), s.Since.Format("15:04:05"), s.Generation)
 		}
 		if needs := l.shell.Needs(ctx, s.ID); needs != "" {
 			line += "\n    needs " + needs
@@ -258,8 +258,15 @@ func (l *Loop) listScripts(ctx context.Context) {
 		if s.Err != nil {
 			line += "\n    " + strings.ReplaceAll(render.Visible(s.Err.Error()), "\n", "\n    ")
 		}
-		l.Say(line)
+		l.Say(line + version)
 	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (l *Loop) cmdReload(ctx context.Context, _ string) {
@@ -273,6 +280,10 @@ func (l *Loop) cmdReload(ctx context.Context, _ string) {
 }
 
 func (l *Loop) cmdQueue(ctx context.Context, args string) {
+	if args != "" && args != "clear" {
+		l.Say("/queue shows what waits, /queue clear drops it; `>> text` queues a prompt")
+		return
+	}
 	h, a := l.shell.Host(), l.Agent()
 	var lines []string
 	_ = h.Do(ctx, func() {
@@ -314,8 +325,13 @@ func (l *Loop) cmdInject(ctx context.Context, text string) {
 		return
 	}
 	_ = l.shell.Host().Do(ctx, func() {
-		if err := l.Agent().Inject(loop.UserMessage(text)); err != nil {
+		switch err := l.Agent().Inject(loop.UserMessage(text)); {
+		case err != nil:
 			l.Say(render.Visible(err.Error()))
+		case l.Agent().Status() == loop.StatusRunning:
+			l.Say("added to the next step")
+		default:
+			l.Say("goes with your next message")
 		}
 	})
 }
