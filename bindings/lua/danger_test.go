@@ -172,7 +172,7 @@ func danger(name string) int {
 
 func runDanger(body, want string) error {
 	e := lua.Engine()
-	limits := runtime.Limits{Sync: 300}
+	limits := runtime.Limits{Sync: 500}
 	if want != "" && want != "-" {
 		limits.Sync = 240_000 // it must end by itself, on a busy machine too
 	}
