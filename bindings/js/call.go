@@ -145,7 +145,11 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 		return v.drain(p.Result())
 	case goja.PromiseStateRejected:
 		v.looked(p)
-		c.settle(v, nil, v.errorOfValue(p.Result(), nil))
+		err := v.errorOfValue(p.Result(), nil)
+		if isFatal(err) {
+			return err
+		}
+		c.settle(v, nil, err)
 		return nil
 	}
 	return v.whenSettled(c, ret)
@@ -155,7 +159,7 @@ func (v *vm) follow(c *call, ret goja.Value) error {
 func (v *vm) answer(x goja.Value) (runtime.Value, error) {
 	val, err := v.exportTop(x)
 	var se *runtime.ScriptError // its own code threw on the way
-	if err != nil && !errors.As(err, &se) && !isFatal(err) {
+	if _, thrown := err.(*goja.Exception); !thrown && err != nil && !errors.As(err, &se) && !isFatal(err) {
 		err = &runtime.ResultError{Err: err}
 	}
 	return val, err
@@ -180,7 +184,11 @@ func (v *vm) whenSettled(c *call, promise goja.Value) error {
 		}),
 		v.rt.ToValue(func(fc goja.FunctionCall) goja.Value {
 			defer v.guardNative()
-			c.settle(v, nil, v.errorOfValue(fc.Argument(0), nil))
+			err := v.errorOfValue(fc.Argument(0), nil)
+			if isFatal(err) {
+				panic(err)
+			}
+			c.settle(v, nil, err)
 			return goja.Undefined()
 		}))
 	return err

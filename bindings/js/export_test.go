@@ -83,10 +83,10 @@ ctx.on('tools/pre-execute', { filter: { tool: ['bash', 'write'] } }, async (call
   for (const x of [first, ...rest]) if (x.includes('sudo')) return { kind: 'deny' };
   return next();
 });`
-	if got := guardsFor(plain); got != (guardSet{}) {
+	if got := guardsFor(plain); got != (guardSet{strings: true, matches: true}) {
 		t.Errorf("a plain policy needs %+v", got)
 	}
-	computed := guardSet{arrays: true, texts: true, functions: true, regexp: true}
+	computed := guardSet{strings: true, matches: true, arrays: true, texts: true, functions: true, regexp: true}
 	for source, want := range map[string]guardSet{
 		"x[i] = 1":                    computed,
 		"x?.[i]":                      computed,
@@ -95,15 +95,21 @@ ctx.on('tools/pre-execute', { filter: { tool: ['bash', 'write'] } }, async (call
 		"const {[k]: c} = f":          computed,
 		"const {a, [k]: c} = f":       computed,
 		"const { a: { [k]: c } } = f": computed,
+		"x.repeat(9)":                 {strings: true},
+		"[...x]":                      {strings: true},
+		"JSON.parse(x)":               {json: true},
+		"/a/.test(x)":                 {matches: true},
+		"x.replace(y, z)":             {strings: true, matches: true},
+		"f.apply(x, y)":               {functions: true},
 		"new Array(9)":                {arrays: true},
 		"Reflect.get(f, k)":           {arrays: true, functions: true, reflect: true, exec: true},
 		"f.constructor":               {arrays: true, functions: true, regexp: true},
 		"new Uint8Array(1)":           {arrays: true, typed: true},
-		"globalThis.x":                {texts: true, typed: true, reflect: true, regexp: true},
-		`\u0041rray`:                  {arrays: true, texts: true, functions: true, typed: true, reflect: true, regexp: true, exec: true},
-		`/a(?=b)/.exec(x)`:            {exec: true},
+		"globalThis.x":                {json: true, texts: true, typed: true, reflect: true, regexp: true},
+		`\u0041rray`:                  {strings: true, json: true, matches: true, arrays: true, texts: true, functions: true, typed: true, reflect: true, regexp: true, exec: true},
+		`/a(?=b)/.exec(x)`:            {matches: true, exec: true},
 		"x.toUpperCase()":             {texts: true},
-		"x.execute()":                 {},
+		"x.execute()":                 {matches: true},
 	} {
 		if got := guardsFor(source); got != want {
 			t.Errorf("%s: got %+v, want %+v", source, got, want)

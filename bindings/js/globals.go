@@ -146,7 +146,7 @@ func (v *vm) prelude() *goja.Object {
 	if err != nil {
 		panic(err)
 	}
-	v.installMore(guardSet{typed: true}) // it uses Uint8Array, so scripts can reach it
+	v.installMore(guardSet{typed: true, strings: true}) // it uses Uint8Array, so scripts can reach it
 	obj, err := make(goja.Undefined(),
 		v.native("isSignal", func(c goja.FunctionCall) goja.Value {
 			o, ok := c.Argument(0).(*goja.Object)

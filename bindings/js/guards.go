@@ -38,7 +38,7 @@ const (
 // what the rest of a virtual machine does, and most policies have no way to what they
 // guard: a group is left out when the source names nothing of it and cannot reach it
 // without a name either, through the global object or a computed key.
-type guardSet struct{ arrays, texts, functions, typed, reflect, regexp, exec bool }
+type guardSet struct{ strings, json, matches, arrays, texts, functions, typed, reflect, regexp, exec bool }
 
 var (
 	// computedKey finds x[...] and {[...]: }, and some that are neither. With a word in
@@ -47,8 +47,11 @@ var (
 	beforeList  = []string{"const", "let", "var", "of", "in", "return", "case", "await", "yield", "typeof", "void", "else", "do", "throw"}
 
 	globalRoutes  = []string{"globalThis", "this", `\u`}
+	stringWords   = []string{"repeat", "pad", "concat", "split", "replace", "...", "Set", `\u`}
+	jsonWords     = append([]string{"JSON"}, globalRoutes...)
+	matchWords    = []string{"test", "match", "replace", "split", "search", "exec", "RegExp", `\u`}
 	arrayWords    = []string{"Array", "length", "flat", "assign", "defineProp", "fromEntries", "Reflect", "constructor", `\u`}
-	functionWords = []string{"constructor", "Reflect", "PrototypeOf", "__proto__", "getOwnProp", `\u`}
+	functionWords = []string{"apply", "constructor", "Reflect", "PrototypeOf", "__proto__", "getOwnProp", `\u`}
 	textWords     = append([]string{"normalize", "locale", "Case", "raw", "code", "escape"}, globalRoutes...)
 	execWords     = []string{"Reflect", "PrototypeOf", "getOwnProp", `\u`}
 	typedWords    = append([]string{"8Array", "16Array", "32Array", "64Array", "8ClampedArray", "ArrayBuffer", "DataView"}, globalRoutes...)
@@ -74,6 +77,7 @@ func guardsFor(code string) guardSet {
 		computed = computed || !slices.Contains(beforeList, m[1])
 	}
 	return guardSet{
+		strings: computed || has(stringWords), json: has(jsonWords), matches: computed || has(matchWords),
 		arrays: computed || has(arrayWords), texts: computed || has(textWords), functions: computed || has(functionWords),
 		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords), exec: has(execWords) || execCall.MatchString(code),
 	}
@@ -143,12 +147,7 @@ func (v *vm) prototype(name string) (ctor, proto *goja.Object) {
 }
 
 func (v *vm) installGuards(need guardSet) {
-	_, str := v.prototype("String")
-	v.replaceOriginal, _ = goja.AssertFunction(str.Get("replace"))
-	v.guardStrings()
 	v.guardJoin()
-	v.guardJSON()
-	v.guardMatches()
 	v.banEval()
 	v.installMore(need)
 }
@@ -161,6 +160,9 @@ func (v *vm) installMore(need guardSet) {
 		has     *bool
 		install func()
 	}{
+		{need.strings, &v.guards.strings, v.guardStrings},
+		{need.json, &v.guards.json, v.guardJSON},
+		{need.matches, &v.guards.matches, v.guardMatches},
 		{need.arrays, &v.guards.arrays, v.guardArrays},
 		{need.texts, &v.guards.texts, v.guardTexts},
 		{need.functions, &v.guards.functions, v.guardFunctions},
@@ -188,12 +190,10 @@ func (v *vm) banEval() {
 	v.hide(proto, "constructor", f)
 	v.hide(g, "Function", f)
 	v.noFunction = f
-	v.guardApply(proto, "apply", 1, func(c goja.FunctionCall, args []goja.Value) (goja.Value, error) {
-		return v.callOf("apply", c.This, c.Argument(0), args)
-	})
 }
 
-// guardFunctions bans the constructors of the other kinds of function, which have no name.
+// guardFunctions bans the constructors of the other kinds of function, which have no name,
+// and bounds apply.
 func (v *vm) guardFunctions() {
 	protos, err := v.rt.RunProgram(functionsProgram())
 	if err != nil {
@@ -202,6 +202,10 @@ func (v *vm) guardFunctions() {
 	for _, i := range []string{"0", "1"} {
 		v.hide(protos.(*goja.Object).Get(i).(*goja.Object).Prototype(), "constructor", v.noFunction)
 	}
+	_, proto := v.prototype("Function")
+	v.guardApply(proto, "apply", 1, func(c goja.FunctionCall, args []goja.Value) (goja.Value, error) {
+		return v.callOf("apply", c.This, c.Argument(0), args)
+	})
 }
 
 func (v *vm) guardReflect() {

@@ -11,6 +11,7 @@ import (
 // gets them coerced: asked a second time, an object could give another answer.
 func (v *vm) guardStrings() {
 	_, proto := v.prototype("String")
+	v.replaceOriginal, _ = goja.AssertFunction(proto.Get("replace"))
 	v.guard(proto, "repeat", func(c *goja.FunctionCall) string {
 		n := thisText(c) * v.numberArg(c, 0)
 		return tooLong(n)

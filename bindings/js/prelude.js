@@ -11,7 +11,13 @@
   function structuredClone(value) {
     if (arguments.length === 0) throw new TypeError('structuredClone: missing parameter value');
     const seen = new Map();
+    let depth = 0;
     const clone = (x) => {
+      if (typeof x !== 'object' || x === null) return one(x);
+      if (++depth > 500) throw new RangeError('structuredClone: nested more than 500 deep');
+      try { return one(x); } finally { depth--; }
+    };
+    const one = (x) => {
       if (typeof x === 'function' || typeof x === 'symbol') throw new DOMException('structuredClone: a ' + typeof x + ' cannot be cloned', 'DataCloneError');
       if (typeof x !== 'object' || x === null) return x;
       if (seen.has(x)) return seen.get(x);
@@ -34,9 +40,10 @@
         return c;
       }
       if (x instanceof ArrayBuffer) return keep(x.slice(0));
+      if (x instanceof DataView) return keep(new DataView(clone(x.buffer), x.byteOffset, x.byteLength));
       if (ArrayBuffer.isView(x)) return keep(new x.constructor(x));
       if (x instanceof Error) {
-        const c = keep(new Error(x.message));
+        const c = keep(new Error(x.message, 'cause' in x ? { cause: clone(x.cause) } : undefined));
         Object.defineProperty(c, 'name', { value: x.name, configurable: true, writable: true });
         return c;
       }
