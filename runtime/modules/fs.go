@@ -88,7 +88,7 @@ func (h *host) at(c *runtime.Call, path string, write bool, fn func(real string)
 func (h *host) refuse(abs, real string, write bool) error {
 	for _, dir := range systemFolders {
 		if within(dir, real) {
-			return fmt.Errorf("%w: nothing in %s is a file, whatever is granted", runtime.ErrNotGranted, dir)
+			return fmt.Errorf("%w: nothing in %s is a file that scripts may use", runtime.ErrNotGranted, dir)
 		}
 	}
 	if h.Check == nil {
@@ -96,7 +96,7 @@ func (h *host) refuse(abs, real string, write bool) error {
 	}
 	for _, p := range []string{abs, real} {
 		if err := h.Check(p, write); err != nil {
-			return fmt.Errorf("%w, whatever was: %w", runtime.ErrNotGranted, err)
+			return fmt.Errorf("%w to any script: %w", runtime.ErrNotGranted, err)
 		}
 	}
 	return nil
