@@ -193,6 +193,15 @@ func (v *vm) guardJoin() {
 	}))
 }
 
+// textOf is what a value is as a text; ToString alone leaves numbers and booleans as they are.
+func (v *vm) textOf(x goja.Value) goja.String {
+	x = x.ToString()
+	if s, ok := x.(goja.String); ok {
+		return s
+	}
+	return v.rt.ToValue(x.String()).(goja.String)
+}
+
 func (v *vm) join(c goja.FunctionCall) goja.Value {
 	v.poll()
 	self, n := v.fixLength(c.This)
@@ -206,7 +215,7 @@ func (v *vm) join(c goja.FunctionCall) goja.Value {
 	var sep goja.String
 	if len(c.Arguments) > 0 && !goja.IsUndefined(c.Arguments[0]) {
 		textArg(&c, 0)
-		sep, _ = c.Arguments[0].(goja.String)
+		sep = v.textOf(c.Arguments[0])
 	}
 	if sep == nil {
 		sep = v.rt.ToValue(",").(goja.String)
@@ -238,9 +247,7 @@ func (v *vm) join(c goja.FunctionCall) goja.Value {
 		if item == nil || goja.IsUndefined(item) || goja.IsNull(item) {
 			continue
 		}
-		if s, ok := item.ToString().(goja.String); ok {
-			write(s)
-		}
+		write(v.textOf(item))
 	}
 	return b.String()
 }
