@@ -87,6 +87,7 @@ type agent struct {
 	session *Session
 
 	inbox        inbox
+	box          *Inbox        // as scripts hold it
 	arrivals     atomic.Uint64 // numbers pending messages
 	news         []news        // inbox events that are still to be told
 	telling      bool
@@ -159,7 +160,7 @@ func (a *agent) newActivity() *activity {
 func abortReason(err error) runtime.Value {
 	var c *Cause
 	if errors.As(err, &c) {
-		return runtime.ValueOf(c)
+		return runtime.ValueOf(*c) // the pointer is an error
 	}
 	return runtime.Message(err)
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"dshsh/loop/model"
 	"dshsh/runtime"
@@ -159,7 +160,8 @@ func (b *Inbox) Splice(target string, start, count int, ms ...model.Message) (re
 	if count == 0 && len(ms) == 0 {
 		return nil, nil
 	}
-	if err := b.a.room(b.who, false); err != nil {
+	adds := slices.ContainsFunc(ms[min(count, len(ms)):], func(m model.Message) bool { return m.Source.Kind == model.SourcePlugin })
+	if err := b.a.room(b.who, adds); err != nil {
 		return nil, err
 	}
 	removed = messagesOf(l[start : start+count])
@@ -324,34 +326,3 @@ func (a *agent) prepare(m model.Message) (model.Message, error) {
 	}
 	return m, nil
 }
-
-// inboxClass is the inbox as scripts see it.
-var inboxClass = &runtime.Class{Name: "inbox", Doc: "What waits for the agent.", Members: []*runtime.Member{
-	{Name: "nextTurn", Doc: "The queued prompts.", Signature: "Message[]",
-		Get: func(o runtime.Object) (runtime.Value, error) { return runtime.ValueOf(o.(*Inbox).NextTurn()), nil }},
-	{Name: "nextStep", Doc: "What the next step will get.", Signature: "Message[]",
-		Get: func(o runtime.Object) (runtime.Value, error) { return runtime.ValueOf(o.(*Inbox).NextStep()), nil }},
-	{Name: "hasPending", Doc: "Whether anything waits.", Signature: "boolean",
-		Get: func(o runtime.Object) (runtime.Value, error) { return o.(*Inbox).HasPending(), nil }},
-	{Name: "remove", Doc: "Takes a pending message out; false when it is not there.", Signature: "(id: string): boolean",
-		Fn: func(c *runtime.Call) (runtime.Value, error) {
-			var id string
-			if err := c.Unpack("id", &id); err != nil {
-				return nil, err
-			}
-			return c.Self.(*Inbox).of(c.Instance).Remove(id)
-		}},
-	{Name: "clear", Doc: "Removes everything.", Signature: "(): void",
-		Fn: func(c *runtime.Call) (runtime.Value, error) {
-			if err := c.Unpack(); err != nil {
-				return nil, err
-			}
-			return nil, c.Self.(*Inbox).of(c.Instance).Clear()
-		}},
-}}
-
-// of is the inbox as a script uses it.
-func (b *Inbox) of(in *runtime.Instance) *Inbox { return &Inbox{b.a, in.ID} }
-
-// Class implements runtime.Object.
-func (b *Inbox) Class() *runtime.Class { return inboxClass }

@@ -184,7 +184,7 @@ func (h *Host) newAgent(log *session.Log, o Options) *agent {
 		started: make(chan struct{}), greeted: map[*runtime.Instance]bool{}, tools: map[string]*nativeTool{}, states: states{}, bags: map[string]*stateBag{}}
 	a.creating = true
 	a.life, a.kill = context.WithCancelCause(context.Background())
-	a.session = &Session{log: log, a: a}
+	a.session, a.box = &Session{log: log, a: a}, a.Inbox()
 	seed := 0
 	if n := log.Header().SeedLength; n != nil {
 		seed = *n

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"fmt"
 
 	"dshsh/runtime"
@@ -30,7 +31,7 @@ func init() {
 		get("id", "The session's id.", "string", func(a *agent) runtime.Value { return a.id }),
 		get("options", "What the agent was created with.", "AgentOptions", func(a *agent) runtime.Value { return runtime.ValueOf(a.opts) }),
 		get("session", "The log.", "Session", func(a *agent) runtime.Value { return a.session }),
-		get("inbox", "What waits for the agent.", "Inbox", func(a *agent) runtime.Value { return a.Inbox() }),
+		get("inbox", "What waits for the agent.", "Inbox", func(a *agent) runtime.Value { return a.box }),
 		get("status", "idle or running.", "'idle' | 'running'", func(a *agent) runtime.Value { return a.status }),
 		send("followup", "Queues a prompt for a turn of its own.", NextTurn, true),
 		send("steer", "Hands a message to the next step of the running turn, or starts one.", NextStep, true),
@@ -66,6 +67,20 @@ func init() {
 					return nil, err
 				}
 				return nil, c.Self.(*agent).WhenIdle(c.Instance.Context())
+			}},
+		{Name: "runMaintenance", Doc: "Runs task(signal) as the agent's only activity, and gives what it gives; fails at once when the agent is busy.",
+			Signature: "<T>(task: (signal: AbortSignal) => T | Promise<T>): Promise<T>", Waits: true,
+			Fn: func(c *runtime.Call) (v runtime.Value, err error) {
+				var task runtime.Func
+				if err := c.Unpack("task", &task); err != nil {
+					return nil, err
+				}
+				a := c.Self.(*agent)
+				err = a.RunMaintenance(func(context.Context) (err error) {
+					v, err = c.Instance.VM().Call(a.h.Thread.CurrentHook(), task, a.act.signal)
+					return err
+				})
+				return v, err
 			}},
 		{Name: "dispose", Doc: "Ends an agent that a script made: its turn is cancelled, and the agents that it owns go with it.", Signature: "(): Promise<void>", Waits: true,
 			Fn: func(c *runtime.Call) (runtime.Value, error) {

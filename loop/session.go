@@ -70,6 +70,13 @@ var sessionClass = &runtime.Class{Name: "session", Doc: "The agent's log, to rea
 			}
 			return runtime.ValueOf(out), nil
 		}},
+	{Name: "requestHeader", Doc: "What the last request was made of besides its messages, or nothing before the first.", Signature: "(): RequestHeader | undefined", Load: true,
+		Fn: func(c *runtime.Call) (runtime.Value, error) {
+			if h := c.Self.(*Session).LastHeader(); h != nil {
+				return runtime.ValueOf(*h), c.Unpack()
+			}
+			return nil, c.Unpack()
+		}},
 	{Name: "messages", Doc: "The conversation as the next request would send it.", Signature: "(): Message[]", Load: true,
 		Fn: func(c *runtime.Call) (runtime.Value, error) {
 			return runtime.ValueOf(c.Self.(*Session).Messages()), c.Unpack()
