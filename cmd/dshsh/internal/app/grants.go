@@ -22,7 +22,7 @@ type grants struct {
 	store  *trust.Store
 	folder string // the project's
 
-	mu   sync.Mutex                // guards grown
+	mu   sync.Mutex                // guards grew
 	grew map[string][]runtime.Need // by script: what the change that is held needs more
 }
 
