@@ -2,6 +2,8 @@ package js
 
 import (
 	_ "embed"
+	"encoding/base64"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync"
@@ -29,6 +31,31 @@ var (
   ok(x);
 })`)
 	// functionsProgram gives a function of each kind that has a constructor of its own.
+	// staticsProgram adds functions to constructors, where they are missing.
+	staticsProgram = lazily("statics", `(() => {
+  const add = (holder, name, value) => {
+    if (!(name in holder)) Object.defineProperty(holder, name, { value, configurable: true, writable: true });
+  };
+  const groups = (items, key, put) => {
+    let i = 0;
+    for (const item of items) put(key(item, i++), item);
+  };
+  add(Promise, 'withResolvers', function withResolvers() {
+    let resolve, reject;
+    const promise = new this((ok, bad) => { resolve = ok; reject = bad; });
+    return { promise, resolve, reject };
+  });
+  add(Object, 'groupBy', function groupBy(items, key) {
+    const out = Object.create(null);
+    groups(items, key, (k, item) => (out[k] ??= []).push(item));
+    return out;
+  });
+  add(Map, 'groupBy', function groupBy(items, key) {
+    const out = new Map();
+    groups(items, key, (k, item) => (out.has(k) ? out.get(k).push(item) : out.set(k, [item])));
+    return out;
+  });
+})`)
 	// nothingProgram does nothing, which is enough to notice an interrupt.
 	nothingProgram   = lazily("nothing", "0")
 	functionsProgram = lazily("functions", "[async () => {}, function* () {}]")
@@ -92,7 +119,7 @@ func (g *globals) Delete(string) bool { return true }
 var globalNames = []string{
 	"ctx", "console", "require", "module", "exports", "queueMicrotask",
 	"setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "clearImmediate",
-	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder", "URL", "URLSearchParams",
+	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder", "URL", "URLSearchParams", "atob", "btoa",
 }
 
 func (v *vm) makeGlobal(key string) goja.Value {
@@ -107,6 +134,8 @@ func (v *vm) makeGlobal(key string) goja.Value {
 		return v.mainModule()
 	case "exports":
 		return v.mainModule().Get("exports")
+	case "atob", "btoa":
+		return v.native(key, func(c goja.FunctionCall) goja.Value { return v.base64(key, c) })
 	case bigGlobal:
 		return v.bigFunctions()
 	case "queueMicrotask":
@@ -156,7 +185,11 @@ func (v *vm) prelude() *goja.Object {
 			return v.rt.ToValue(o.Export().(*liveObject).isSignal())
 		}),
 		v.native("encode", func(c goja.FunctionCall) goja.Value {
-			return v.rt.ToValue(v.rt.NewArrayBuffer([]byte(c.Argument(0).String())))
+			text := c.Argument(0).String()
+			if len(text) > maxBytes {
+				panic(v.rangeError(fmt.Sprintf("TextEncoder.encode: %d bytes are more than %d", len(text), maxBytes)))
+			}
+			return v.rt.ToValue(v.rt.NewArrayBuffer([]byte(text)))
 		}),
 		v.native("decode", func(c goja.FunctionCall) goja.Value {
 			b, _ := c.Argument(0).Export().(goja.ArrayBuffer)
@@ -169,6 +202,46 @@ func (v *vm) prelude() *goja.Object {
 	}
 	v.preludeObj = obj.(*goja.Object)
 	return v.preludeObj
+}
+
+// base64 is atob and btoa, whose binary texts have a character for each byte.
+func (v *vm) base64(name string, c goja.FunctionCall) goja.Value {
+	textArg(&c, 0)
+	text := c.Argument(0).String()
+	if len(text) > maxBytes {
+		panic(v.rangeError(name + ": " + tooLong(float64(len(text))*4)))
+	}
+	if name == "atob" {
+		text = strings.TrimRight(strings.NewReplacer(" ", "", "\n", "", "\r", "", "\t", "", "\f", "").Replace(text), "=")
+		data, err := base64.RawStdEncoding.DecodeString(text)
+		if err != nil {
+			panic(v.rt.NewTypeError("atob: this is no base 64"))
+		}
+		units := make([]rune, len(data))
+		for i, b := range data {
+			units[i] = rune(b)
+		}
+		return v.rt.ToValue(string(units))
+	}
+	data := make([]byte, 0, len(text))
+	for _, r := range text {
+		if r > 0xFF {
+			panic(v.rt.NewTypeError("btoa: %q is no byte; encode the text first: new TextEncoder().encode(text).toBase64()", r))
+		}
+		data = append(data, byte(r))
+	}
+	return v.rt.ToValue(base64.StdEncoding.EncodeToString(data))
+}
+
+// addStatics gives built-ins what goja's lack, for files that name it, once.
+func (v *vm) addStatics() {
+	f, err := v.helper(staticsProgram)
+	if err == nil {
+		_, err = f(goja.Undefined())
+	}
+	if err != nil {
+		panic(err)
+	}
 }
 
 // The schemes whose URLs have a host, and the port that is left out of them.

@@ -38,7 +38,7 @@ const (
 // what the rest of a virtual machine does, and most policies have no way to what they
 // guard: a group is left out when the source names nothing of it and cannot reach it
 // without a name either, through the global object or a computed key.
-type guardSet struct{ strings, json, matches, arrays, texts, functions, typed, reflect, regexp, exec bool }
+type guardSet struct{ strings, json, matches, arrays, texts, functions, typed, reflect, regexp, exec, statics bool }
 
 var (
 	// computedKey finds x[...] and {[...]: }, and some that are neither. With a word in
@@ -79,7 +79,7 @@ func guardsFor(code string) guardSet {
 	return guardSet{
 		strings: computed || has(stringWords), json: has(jsonWords), matches: computed || has(matchWords),
 		arrays: computed || has(arrayWords), texts: computed || has(textWords), functions: computed || has(functionWords),
-		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords), exec: has(execWords) || execCall.MatchString(code),
+		typed: has(typedWords), reflect: has(reflectWords), regexp: computed || has(regexpWords), statics: strings.Contains(code, "groupBy") || strings.Contains(code, "withResolvers"), exec: has(execWords) || execCall.MatchString(code),
 	}
 }
 
@@ -170,6 +170,7 @@ func (v *vm) installMore(need guardSet) {
 		{need.reflect, &v.guards.reflect, v.guardReflect},
 		{need.regexp, &v.guards.regexp, v.guardRegexp},
 		{need.exec, &v.guards.exec, v.guardExec},
+		{need.statics, &v.guards.statics, v.addStatics},
 	} {
 		if g.need && !*g.has {
 			*g.has = true

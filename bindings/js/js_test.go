@@ -216,26 +216,48 @@ ctx.on('test/serial', () => new Promise(() => {}));`)
 }
 
 // TestStaleInterrupt: calls that end right around their deadline never hurt the next one.
+// On a busy machine any call may overrun, loading included: only an end before the limit
+// is a fault.
 func TestStaleInterrupt(t *testing.T) {
-	h, _ := newHost(t, runtime.Limits{Sync: 8})
-	load(t, h, "a.js", `ctx.on('test/serial', (p) => { const end = Date.now() + p.n; while (Date.now() < end); });
+	const limit = 20 * time.Millisecond
+	h, _ := newHost(t, runtime.Limits{Sync: limit.Milliseconds()})
+	loaded := false
+	for range 50 {
+		do(t, h, func() {
+			err := bindingstest.Load(h, js.Engine(), "a.js", `ctx.on('test/serial', (p) => { const end = Date.now() + p.n; while (Date.now() < end); });
 ctx.on('test/decide', () => ({ kind: 'deny' }));`)
-	killed := 0
+			if loaded = err == nil; !loaded && !errors.Is(err, runtime.ErrDeadline) {
+				t.Error(err)
+			}
+		})
+		if loaded {
+			break
+		}
+	}
+	if !loaded {
+		t.Skip("the machine is too busy to load a script of two lines")
+	}
+	killed, judged := 0, 0
 	for i := range 60 {
 		do(t, h, func() {
 			h.Lift(h.Current().Instances[0])
-			if err := bindingstest.Serial.Run(h, runtime.Target{}, bindingstest.Note{N: 7 + i%3}); err != nil {
+			if err := bindingstest.Serial.Run(h, runtime.Target{}, bindingstest.Note{N: 19 + i%3}); err != nil {
 				killed++
 			}
 			h.Lift(h.Current().Instances[0])
 			start := time.Now()
 			_, err := bindingstest.Decide.Run(h, runtime.Target{}, bindingstest.Note{}, nil)
-			if err != nil && time.Since(start) < 8*time.Millisecond { // else the machine is that busy
-				t.Errorf("the next call was hit: %v", err)
+			if took := time.Since(start); err == nil || took < limit {
+				judged++
+				if err != nil {
+					t.Errorf("the next call was hit after %v: %v", took, err)
+				}
 			}
 		})
 	}
-	t.Logf("%d of 60 were stopped", killed)
+	if killed == 0 || judged == 0 {
+		t.Errorf("%d calls were stopped, %d were judged", killed, judged)
+	}
 }
 
 func TestSyntaxErrors(t *testing.T) {

@@ -76,8 +76,12 @@
       this.#reason = reason === undefined ? new DOMException('This operation was aborted', 'AbortError') : reason;
       const event = { type: 'abort', target: this };
       for (const f of [this.onabort, ...this.#listeners]) {
-        if (typeof f === 'function') f.call(this, event);
-        else if (f && typeof f.handleEvent === 'function') f.handleEvent(event);
+        try {
+          if (typeof f === 'function') f.call(this, event);
+          else if (f && typeof f.handleEvent === 'function') f.handleEvent(event);
+        } catch (e) {
+          Promise.reject(e); // is reported, and the others hear of the abort
+        }
       }
     }
     static abort(reason) {
@@ -115,6 +119,9 @@
   }
 
   class TextDecoder {
+    constructor(label = 'utf-8') {
+      if (!/^utf-?8$/i.test(label)) throw new RangeError('TextDecoder: only utf-8 is known');
+    }
     get encoding() { return 'utf-8'; }
     decode(bytes) {
       if (bytes === undefined) return '';

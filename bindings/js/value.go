@@ -2,8 +2,10 @@ package js
 
 import (
 	"fmt"
+	"maps"
 	"math/big"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/dop251/goja"
@@ -50,8 +52,8 @@ func (v *vm) toJS(x runtime.Value) goja.Value {
 		return v.rt.NewArray(items...)
 	case map[string]any:
 		o := v.rt.NewObject()
-		for k, e := range x {
-			_ = o.Set(k, v.toJS(e))
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			_ = o.Set(k, v.toJS(x[k]))
 		}
 		return o
 	case runtime.Object:
