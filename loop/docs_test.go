@@ -9,6 +9,7 @@ import (
 
 	"dshsh/loop"
 	"dshsh/loop/model/modeltest"
+	"dshsh/runtime"
 	"dshsh/runtime/modules"
 )
 
@@ -50,7 +51,9 @@ func TestDocsAndExamples(t *testing.T) {
 	for name, code := range blocks {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, modeltest.New(modeltest.Tool("c1", "bash", `{"text":"r"}`)).Otherwise(modeltest.Text("ok")), withTools(named{name: "bash"}, named{name: "write"}), withEngines,
-				func(c *loop.Config) { c.Modules = modules.New(modules.Config{Dir: t.TempDir()}) })
+				func(c *loop.Config) {
+					c.Members, c.Modules = []*runtime.Member{modules.Shell()}, modules.New(modules.Config{Dir: t.TempDir()})
+				})
 			w.script(name, code)
 			w.create().prompt("go")
 			for _, f := range w.notes.failures {
