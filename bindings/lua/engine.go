@@ -65,7 +65,7 @@ type protoKey struct {
 
 // maxProtos bounds the cache; when it is full it starts anew, since what is in use is
 // held by the programs anyway.
-const maxProtos = 512
+const maxProtos = 128
 
 func (*engine) Language() string     { return "lua" }
 func (*engine) Extensions() []string { return []string{".lua"} }
@@ -162,8 +162,26 @@ func compileChunk(name string, code []byte) (proto *glua.FunctionProto, err erro
 		}
 		return nil, fail(0, 0, "%v", err)
 	}
+	compact(proto)
 	return proto, nil
 }
+
+// compact gives back what the compiler has set aside: room for a thousand instructions
+// in every function, however short.
+func compact(p *glua.FunctionProto) {
+	p.Code = exact(p.Code)
+	p.Constants = exact(p.Constants)
+	p.DbgSourcePositions = exact(p.DbgSourcePositions)
+	p.DbgLocals = exact(p.DbgLocals)
+	p.DbgCalls = exact(p.DbgCalls)
+	p.DbgUpvalues = exact(p.DbgUpvalues)
+	p.FunctionPrototypes = exact(p.FunctionPrototypes)
+	for _, f := range p.FunctionPrototypes {
+		compact(f)
+	}
+}
+
+func exact[T any](s []T) []T { return append(make([]T, 0, len(s)), s...) }
 
 // limits completes what the compiler says of what is too much for one function.
 var limits = strings.NewReplacer(
