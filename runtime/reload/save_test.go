@@ -47,6 +47,33 @@ func TestSaves(t *testing.T) {
 			r.ok(os.Remove(r.path("a.js")))
 			r.ok(os.Link(other, r.path("a.js")))
 		},
+		"write beside, sync, rename": func(r *rig) { // as VS Code does where it must
+			f, err := os.Create(r.path("a.js.vsctmp"))
+			r.ok(err)
+			_, err = f.WriteString("say two")
+			r.ok(err)
+			r.ok(f.Sync())
+			r.ok(f.Close())
+			r.ok(os.Rename(r.path("a.js.vsctmp"), r.path("a.js")))
+		},
+		"vim's own calls": func(r *rig) { // with a swap file, a probe of the folder and a backup
+			r.write(".a.js.swp", "b0VIM")
+			r.write(".a.js.swx", "")
+			r.ok(os.Remove(r.path(".a.js.swx")))
+			r.write("4913", "")
+			r.ok(os.Chmod(r.path("4913"), 0o644))
+			r.ok(os.Remove(r.path("4913")))
+			r.ok(os.Rename(r.path("a.js"), r.path("a.js~")))
+			f, err := os.OpenFile(r.path("a.js"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+			r.ok(err)
+			_, err = f.WriteString("say two")
+			r.ok(err)
+			r.ok(f.Sync())
+			r.ok(f.Close())
+			r.ok(os.Chmod(r.path("a.js"), 0o644))
+			r.ok(os.Remove(r.path("a.js~")))
+			r.ok(os.Remove(r.path(".a.js.swp")))
+		},
 		"vim": func(r *rig) {
 			vim, err := exec.LookPath("vim")
 			if err != nil {
