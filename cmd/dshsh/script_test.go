@@ -141,7 +141,7 @@ func cmdStart(ts *testscript.TestScript, neg bool, args []string) {
 	r := &running{cmd: exec.Command(path, args[2:]...), ended: make(chan error, 1)}
 	r.cmd.Dir = ts.MkAbs(".")
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.err
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "DSHSH_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "DSHSH_HOME", "OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"} {
 		if v := ts.Getenv(name); v != "" {
 			r.cmd.Env = append(r.cmd.Env, name+"="+v)
 		}

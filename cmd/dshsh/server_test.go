@@ -22,6 +22,7 @@ type playing struct{ *modeltest.Server }
 //
 //	text WORDS                       an answer, a word a frame
 //	tool ID NAME JSON [| ID ...]     tool calls, their arguments in fragments
+//	thinktool ID NAME JSON           the same of one call, after some reasoning
 //	length WORDS                     an answer cut by the token limit
 //	cut WORDS                        the connection breaks after them
 //	cuttool ID NAME PIECE            ... in the middle of a call's arguments
@@ -64,6 +65,13 @@ func reply(line string) (modeltest.Wire, error) {
 			return modeltest.Wire{}, fmt.Errorf("want ID NAME PIECE")
 		}
 		return modeltest.Steps(modeltest.ToolDelta(0, f[0], f[1], f[2]), modeltest.Cut()), nil
+	case "thinktool":
+		f := strings.SplitN(rest, " ", 3)
+		if len(f) != 3 {
+			return modeltest.Wire{}, fmt.Errorf("want ID NAME JSON")
+		}
+		return modeltest.Steps(modeltest.ReasoningDelta("So I think."), modeltest.ToolDelta(0, f[0], f[1], f[2])).
+			Then(modeltest.Finish("tool_calls")...), nil
 	case "status":
 		code, body, _ := strings.Cut(rest, " ")
 		n, err := strconv.Atoi(code)

@@ -26,7 +26,7 @@ func TestKnownModels(t *testing.T) {
 		{"anthropic", "claude-opus-4-1", 200_000, 32_000, model.ReasoningBudget},
 		{"anthropic", "claude-opus-5-5", 1_000_000, 128_000, model.ReasoningAlways},
 		{"anthropic", "claude-opus-5", 1_000_000, 128_000, model.ReasoningAdaptive},
-		{"anthropic", "claude-of-tomorrow", 200_000, 64_000, model.ReasoningAdaptive},
+		{"anthropic", "claude-of-tomorrow", 200_000, 64_000, model.ReasoningAlways},
 		{"deepseek", "gpt-5", 0, 0, ""},
 		{"openai", "never-heard-of", 0, 0, ""},
 	} {

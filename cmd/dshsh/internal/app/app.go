@@ -193,7 +193,7 @@ type flags struct {
 
 func (f *flags) add(c *cobra.Command, run bool) {
 	fs := c.Flags()
-	fs.StringVar(&f.provider, "provider", "", "model service: openai, deepseek or offline")
+	fs.StringVar(&f.provider, "provider", "", "model service: openai, deepseek, anthropic or offline")
 	fs.StringVar(&f.model, "model", "", "model of that service")
 	fs.StringVar(&f.baseURL, "base-url", "", "address of the service, such as http://localhost:11434/v1")
 	fs.StringArrayVar(&f.scripts, "script", nil, "load this script too (repeatable)")

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
@@ -211,7 +212,7 @@ func (p *prompt) farewell() {
 func (p *prompt) welcome(rep reload.Report) {
 	if p.cfg.NoKey {
 		p.loop.Say("dshsh on the offline provider, which is no model but can call tools. " +
-			"For a model set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url.\n" +
+			"For a model set " + config.Keys + ", or pass --base-url.\n" +
 			"Try: call bash {\"command\":\"echo hi\"}   or /help")
 	} else {
 		p.loop.Say(fmt.Sprintf("dshsh on %s/%s. /help lists the commands.", p.cfg.Provider, p.cfg.Model))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
 	"dshsh/loop/model"
@@ -150,7 +151,7 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 		}
 	}
 	if s.cfg.NoKey && f.provider == "" {
-		o.say("no model is configured: the offline provider answers; set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url")
+		o.say("no model is configured: the offline provider answers; set " + config.Keys + ", or pass --base-url")
 	}
 	return o.run(ctx, s, prompt, sigs)
 }

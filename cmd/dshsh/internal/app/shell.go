@@ -19,6 +19,7 @@ import (
 	"dshsh/cmd/dshsh/internal/trust"
 	"dshsh/loop"
 	"dshsh/loop/model"
+	"dshsh/loop/model/anthropic"
 	"dshsh/loop/model/offline"
 	"dshsh/loop/model/openai"
 	"dshsh/loop/policy"
@@ -88,11 +89,15 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
 	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
 	tools := append([]tool.Tool{s.bash}, files.Tools()...)
+	providers, err := s.providers()
+	if err != nil {
+		return nil, err
+	}
 	s.writers = &writers{now: e.Now}
 	s.grants = &grants{store: s.trusts, folder: filepath.Dir(filepath.Dir(s.projectScripts()))}
 	s.host, err = loop.New(loop.Config{
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
-		Providers: s.providers(),
+		Providers: providers,
 		Tools:     tools,
 		Commands:  repl.CommandNames(),
 		UI:        s,
@@ -160,17 +165,41 @@ func (s *sh) protected() []string {
 	return p
 }
 
-func (s *sh) providers() []model.Provider {
+// providers are the offline one and those that are configured.
+func (s *sh) providers() ([]model.Provider, error) {
+	models, err := s.models()
+	if err != nil {
+		return nil, err
+	}
 	out := []model.Provider{offline.New()}
 	for _, svc := range s.cfg.Services {
-		o := openai.Options{Name: svc.Name, BaseURL: svc.BaseURL, APIKey: svc.Key, KeyHint: svc.KeyHint}
-		if svc.Name == "deepseek" {
+		o := openai.Options{Name: svc.Name, BaseURL: svc.BaseURL, APIKey: svc.Key, KeyHint: svc.KeyHint, Models: models}
+		switch svc.Name {
+		case "anthropic":
+			out = append(out, anthropic.New(anthropic.Options{BaseURL: svc.BaseURL, APIKey: svc.Key, KeyHint: svc.KeyHint, Models: models}))
+		case "deepseek":
 			out = append(out, openai.DeepSeek(o))
-		} else {
+		default:
 			out = append(out, openai.New(o))
 		}
 	}
-	return out
+	return out, nil
+}
+
+// models is the list of known models, the user's own in front.
+func (s *sh) models() (*model.Models, error) {
+	raw, err := os.ReadFile(s.cfg.Paths.Models)
+	if errors.Is(err, fs.ErrNotExist) {
+		return model.KnownModels(), nil
+	}
+	if err != nil {
+		return nil, usage(fmt.Errorf("the list of models: %w", err))
+	}
+	models, err := model.KnownModels().With(raw)
+	if err != nil {
+		return nil, usage(fmt.Errorf("the list of models in %s: %w", s.cfg.Paths.Models, err))
+	}
+	return models, nil
 }
 
 // retry is when a failed model call is tried again. What the offline provider was told to

@@ -26,7 +26,8 @@ type Config struct {
 
 // Paths are the places of the user's files. All absolute.
 type Paths struct {
-	Config   string // config.toml and scripts/
+	Config   string // config.toml, models.json and scripts/
+	Models   string // models.json: what the user knows of models, see model.Models.With
 	Scripts  string
 	Sessions string
 	State    string
@@ -35,7 +36,7 @@ type Paths struct {
 
 // Service is a model service that is configured.
 type Service struct {
-	Name    string // openai, deepseek
+	Name    string // openai, deepseek, anthropic
 	BaseURL string // "" = the service's own
 	Key     string
 	KeyHint string // where the key is set
@@ -49,7 +50,12 @@ type Flags struct {
 }
 
 // defaultModels are used where a provider is chosen without a model.
-var defaultModels = map[string]string{"openai": "gpt-5.2", "deepseek": "deepseek-chat", "offline": "offline"}
+var defaultModels = map[string]string{
+	"openai": "gpt-5.2", "deepseek": "deepseek-flash", "anthropic": "claude-sonnet-5-5", "offline": "offline",
+}
+
+// Keys is how a message tells what configures a provider.
+const Keys = "DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY"
 
 // Load checks and joins environment and flags.
 func Load(getenv func(string) string, f Flags) (*Config, error) {
@@ -64,6 +70,7 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 	for _, s := range []Service{
 		{Name: "deepseek", BaseURL: getenv("DEEPSEEK_BASE_URL"), Key: getenv("DEEPSEEK_API_KEY"), KeyHint: "DEEPSEEK_API_KEY"},
 		{Name: "openai", BaseURL: getenv("OPENAI_BASE_URL"), Key: getenv("OPENAI_API_KEY"), KeyHint: "OPENAI_API_KEY"},
+		{Name: "anthropic", BaseURL: getenv("ANTHROPIC_BASE_URL"), Key: getenv("ANTHROPIC_API_KEY"), KeyHint: "ANTHROPIC_API_KEY"},
 	} {
 		if f.BaseURL != "" && s.Name == serviceOf(f) {
 			s.BaseURL = f.BaseURL
@@ -80,7 +87,7 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 		} else if len(c.Services) > 0 {
 			c.Provider = c.Services[0].Name
 		} else if f.Model != "" {
-			return nil, fmt.Errorf("--model %s: no provider is configured: set DEEPSEEK_API_KEY or OPENAI_API_KEY, or pass --base-url for a server without keys", f.Model)
+			return nil, fmt.Errorf("--model %s: no provider is configured: set %s, or pass --base-url for a server without keys", f.Model, Keys)
 		} else {
 			c.Provider, c.NoKey = "offline", true
 		}
@@ -125,7 +132,7 @@ func (c *Config) checkProvider() error {
 		hint := strings.ToUpper(c.Provider)
 		return fmt.Errorf("provider %s is not configured: set %s_API_KEY, or --base-url for a server without keys", c.Provider, hint)
 	}
-	return fmt.Errorf("unknown provider %q (there are openai, deepseek and offline; configured: %s)", c.Provider, strings.Join(known, ", "))
+	return fmt.Errorf("unknown provider %q (there are openai, deepseek, anthropic and offline; configured: %s)", c.Provider, strings.Join(known, ", "))
 }
 
 // findPaths follows DSHSH_HOME, else the XDG folders.
@@ -135,7 +142,7 @@ func findPaths(getenv func(string) string) (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("DSHSH_HOME: %w", err)
 		}
-		return Paths{Config: abs, Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
+		return Paths{Config: abs, Models: filepath.Join(abs, "models.json"), Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
 			State: filepath.Join(abs, "state"), History: filepath.Join(abs, "state", "history")}, nil
 	}
 	home := getenv("HOME")
@@ -149,6 +156,6 @@ func findPaths(getenv func(string) string) (Paths, error) {
 		return Paths{}, errors.New("no home folder: set HOME or DSHSH_HOME")
 	}
 	conf, data, state := dir("XDG_CONFIG_HOME", ".config"), dir("XDG_DATA_HOME", ".local/share"), dir("XDG_STATE_HOME", ".local/state")
-	return Paths{Config: conf, Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
+	return Paths{Config: conf, Models: filepath.Join(conf, "models.json"), Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
 		State: state, History: filepath.Join(state, "history")}, nil
 }
