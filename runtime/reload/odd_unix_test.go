@@ -111,6 +111,7 @@ func TestALinkThatDanglesForAMoment(t *testing.T) {
 	time.Sleep(60 * time.Millisecond) // longer than the settling, shorter than the doubt
 	r.write(target, "say two")
 	r.says("two")
+	r.saw("the change", func(rep Report) bool { return len(rep.Changed) == 1 })
 	if reps := r.told(); len(reps) != 2 {
 		t.Errorf("reports %v, want the start and the change", reps)
 	}

@@ -141,6 +141,7 @@ func TestFilesThatLookLikeScripts(t *testing.T) {
 	}
 	r.write("a.js", "say b")
 	r.says("b")
+	r.saw("the change", func(rep Report) bool { return len(rep.Changed) == 1 })
 	if reps := r.told(); len(reps[len(reps)-1].Notices) > 0 {
 		t.Errorf("told again: %v", reps)
 	}
