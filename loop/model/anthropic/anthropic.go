@@ -43,7 +43,9 @@ const (
 	DefaultStallTimeout     = 10 * time.Minute
 )
 
-// apiVersion is the version of the interface that is spoken.
+// apiVersion is the version of the interface that is spoken. It is not the newest: what is
+// used of it is the same in both, other services than Anthropic's own know the older one,
+// and the newer takes no temperature. Options.Headers can ask for another.
 const apiVersion = "2023-06-01"
 
 // Options are what a Provider is made from. The zero value of each field is its default.
