@@ -11,6 +11,7 @@ import (
 // subject is this package's provider for the cases that all share.
 var subject = wiretest.Subject{
 	Path: "/messages", KeyHint: "ANTHROPIC_API_KEY", Host: "api.anthropic.com",
+	Ping: "event: ping\ndata: {\"type\": \"ping\"}\n\n",
 	New: func(o wiretest.Options) wiretest.Provider {
 		return anthropic.New(anthropic.Options{
 			BaseURL: o.BaseURL, APIKey: o.APIKey, KeyHint: o.KeyHint, Headers: o.Headers, HTTPClient: o.HTTPClient,
@@ -28,7 +29,6 @@ var (
 	request   = wiretest.Request
 	read      = wiretest.Read
 	fold      = wiretest.Fold
-	show      = wiretest.Show
 	failure   = wiretest.Failure
 	shape     = wiretest.Case
 )

@@ -58,6 +58,45 @@ func TestServer_Wire(t *testing.T) {
 	}
 }
 
+// TestServer_Messages has the same replies in Anthropic's format.
+func TestServer_Messages(t *testing.T) {
+	s := modeltest.NewServer(t, modeltest.Steps(modeltest.ReasoningDelta("hm"), modeltest.TextDelta("a"), modeltest.TextDelta("b"),
+		modeltest.ToolDelta(0, "c1", "ls", `{"p`), modeltest.ToolDelta(0, "", "", `":1}`)).Then(modeltest.Finish("tool_calls")...))
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Post(s.URL+"/messages", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for _, e := range [][2]string{
+		{"message_start", `,"message":{"id":"msg_test","type":"message","role":"assistant","model":"test-model","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":11,"output_tokens":1}}`},
+		{"content_block_start", `,"index":0,"content_block":{"type":"thinking","thinking":"","signature":""}`},
+		{"content_block_delta", `,"index":0,"delta":{"type":"thinking_delta","thinking":"hm"}`},
+		{"content_block_delta", `,"index":0,"delta":{"type":"signature_delta","signature":"sig-0"}`},
+		{"content_block_stop", `,"index":0`},
+		{"content_block_start", `,"index":1,"content_block":{"type":"text","text":""}`},
+		{"content_block_delta", `,"index":1,"delta":{"type":"text_delta","text":"a"}`},
+		{"content_block_delta", `,"index":1,"delta":{"type":"text_delta","text":"b"}`},
+		{"content_block_stop", `,"index":1`},
+		{"content_block_start", `,"index":2,"content_block":{"type":"tool_use","id":"c1","name":"ls","input":{}}`},
+		{"content_block_delta", `,"index":2,"delta":{"type":"input_json_delta","partial_json":"{\"p"}`},
+		{"content_block_delta", `,"index":2,"delta":{"type":"input_json_delta","partial_json":"\":1}"}`},
+		{"content_block_stop", `,"index":2`},
+		{"message_delta", `,"delta":{"stop_reason":"tool_use","stop_sequence":null},"usage":{"output_tokens":7}`},
+		{"message_stop", ``},
+	} {
+		want += "event: " + e[0] + "\ndata: {\"type\":\"" + e[0] + "\"" + e[1] + "}\n\n"
+	}
+	if string(body) != want || s.Requests()[0].Path != "/v1/messages" {
+		t.Errorf("at %s\n got %s\nwant %s", s.Requests()[0].Path, body, want)
+	}
+}
+
 func TestServer_Ends(t *testing.T) {
 	half := modeltest.TextDelta("half")
 	for _, tc := range []struct {

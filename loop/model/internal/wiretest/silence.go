@@ -52,15 +52,15 @@ func (s Subject) silent(t *testing.T) {
 	}{
 		{"no headers", Options{}, time.Hour, func(io.Writer) {}, 10 * time.Minute, "did not begin to answer within 10m0s"},
 		{"headers and no frame", Options{}, 9 * time.Minute, func(io.Writer) {}, 10 * time.Minute, "did not begin to answer within 10m0s"},
-		{"headers and comments, no frame", Options{}, 0, func(w io.Writer) { comments(w, time.Hour) }, 10 * time.Minute, "did not begin to answer within 10m0s"},
+		{"headers and comments, no frame", Options{}, 0, func(w io.Writer) { s.keepAlive(w, time.Hour) }, 10 * time.Minute, "did not begin to answer within 10m0s"},
 		{"three frames, then nothing", Options{}, 0, func(w io.Writer) { io.WriteString(w, s.pieces(3)) }, 2 * time.Minute, "nothing came for 2m0s"},
 		{"three frames, then comments", Options{}, 0, func(w io.Writer) {
 			io.WriteString(w, s.pieces(3))
-			comments(w, time.Hour)
+			s.keepAlive(w, time.Hour)
 		}, 10 * time.Minute, "open for 10m0s without sending any more"},
 		{"comments, then nothing", Options{}, 0, func(w io.Writer) {
 			io.WriteString(w, s.pieces(1))
-			comments(w, 5*time.Minute)
+			s.keepAlive(w, 5*time.Minute)
 		}, 7 * time.Minute, "nothing came for 2m0s"},
 		{"limits of one's own", Options{Idle: time.Second}, 0, func(w io.Writer) { io.WriteString(w, s.pieces(1)) }, time.Second, "nothing came for 1s"},
 		{"idle without a limit", Options{Idle: -1, Stall: time.Hour}, 0, func(w io.Writer) { io.WriteString(w, s.pieces(1)) }, time.Hour, "open for 1h0m0s"},
@@ -89,11 +89,16 @@ func (s Subject) silent(t *testing.T) {
 	}
 }
 
-// comments writes a keep-alive line each 10 s for so long.
-func comments(w io.Writer, d time.Duration) {
-	for range d / (10 * time.Second) {
+// keepAlive writes what keeps a connection open, a comment or a ping, each 10 s for so
+// long.
+func (s Subject) keepAlive(w io.Writer, d time.Duration) {
+	for i := range int(d / (10 * time.Second)) {
 		time.Sleep(10 * time.Second)
-		if _, err := io.WriteString(w, ": keep-alive\n\n"); err != nil {
+		line := ": keep-alive\n\n"
+		if i%2 == 1 && s.Ping != "" {
+			line = s.Ping
+		}
+		if _, err := io.WriteString(w, line); err != nil {
 			return
 		}
 	}

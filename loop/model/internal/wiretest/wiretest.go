@@ -23,6 +23,8 @@ type Subject struct {
 	KeyHint string
 	// Host is where it goes by default.
 	Host string
+	// Ping is an event that is sent to keep a connection open; empty if there is none.
+	Ping string
 	New  func(Options) Provider
 }
 
