@@ -75,6 +75,9 @@ func exportAssistant(b *strings.Builder, d loop.AssistantMessage) {
 		case model.BlockText:
 			fmt.Fprintf(b, "\n%s\n", block.Text)
 		case model.BlockReasoning:
+			if block.Text == "" {
+				continue // thinking that the service keeps to itself
+			}
 			fmt.Fprintf(b, "\n<details><summary>Reasoning</summary>\n\n%s\n\n</details>\n", block.Text)
 		case model.BlockToolCall:
 			fmt.Fprintf(b, "\nCalls `%s`:\n\n%s", block.Name, fenced("json", block.Arguments))
