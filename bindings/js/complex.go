@@ -68,12 +68,17 @@ func nesting(s string, quoted bool) int {
 }
 
 // longChain finds the line where an expression becomes longer than maxChain, 0 if none
-// does. It reads tokens, not syntax: an expression ends at a comma, a semicolon, a bracket
-// that closes, and where two values stand side by side.
+// does. It reads tokens, not syntax: an expression ends at a semicolon, a comma in a list, a
+// bracket that closes, and where two values stand side by side.
 func longChain(code string) int {
 	s := chainScanner{code: code, levels: []chainLevel{{}}}
 	for s.i < len(code) {
-		if s.step(); s.top().links > maxChain {
+		c := code[s.i]
+		s.step()
+		if c > ' ' {
+			s.last = code[min(s.i, len(code))-1]
+		}
+		if s.top().links > maxChain {
 			return 1 + strings.Count(code[:min(s.i, len(code))], "\n")
 		}
 	}
@@ -83,6 +88,7 @@ func longChain(code string) int {
 type chainLevel struct {
 	links    int
 	template bool // ${ of a template
+	list     bool // of items, which commas divide; elsewhere they make one long expression
 }
 
 // chainScanner walks over a source. Used by one goroutine.
@@ -91,12 +97,13 @@ type chainScanner struct {
 	i      int
 	levels []chainLevel
 	value  bool // what was read last ends a value
+	last   byte // what it ended with
 }
 
 func (s *chainScanner) top() *chainLevel { return &s.levels[len(s.levels)-1] }
 
-func (s *chainScanner) open(template bool) {
-	s.levels = append(s.levels, chainLevel{template: template})
+func (s *chainScanner) open(template, list bool) {
+	s.levels = append(s.levels, chainLevel{template: template, list: list})
 	s.value = false
 }
 
@@ -127,10 +134,11 @@ func (s *chainScanner) step() {
 			s.top().links++ // a call, or a member
 		}
 		s.i++
-		s.open(false)
+		s.open(false, s.value || c == '[')
 	case c == '{':
 		s.i++
-		s.open(false)
+		block := s.value || s.last == 0 || strings.IndexByte(";{>", s.last) >= 0
+		s.open(false, !block)
 	case c == ')' || c == ']' || c == '}':
 		s.i++
 		was := s.top().template
@@ -142,6 +150,10 @@ func (s *chainScanner) step() {
 			return
 		}
 		s.value = true
+	case c == ',' && !s.top().list:
+		s.i++
+		s.top().links++
+		s.value = false
 	case c == ',' || c == ';':
 		s.i++
 		s.top().links, s.value = 0, false
@@ -254,7 +266,7 @@ func (s *chainScanner) template() {
 		case '$':
 			if strings.HasPrefix(s.code[s.i:], "${") {
 				s.i += 2
-				s.open(true)
+				s.open(true, false)
 				return
 			}
 		}

@@ -125,6 +125,7 @@ func TestLongChain(t *testing.T) {
 		long("a", "?.a", ""), long("a", ".a()", ""), long("a", "[0]", ""), long("a", " + 'a'", ""), long("", "!", "a"), long("", "typeof ", "a"),
 		long("", "a ? a : ", "a"), long("", "a => ", "a"), long("", "async a => ", "a"), long("", "a = ", "a"), long("x = [1, f(a", "\n  && /[/]'/", ")]"),
 		long("a", "`x${b}`", ""), long("", "`${b}` + ", "a"), long("`${", "-", "1}`"), long("a", " in b", ""), long("a", "\n// it's\n.b", ""),
+		long("a", ",a", ""), long("x = (a", ",a", ")"), long("() => { a", ",a", "}"),
 	} {
 		if longChain(code) == 0 {
 			t.Errorf("%.60q... is not found", code)
@@ -135,6 +136,7 @@ func TestLongChain(t *testing.T) {
 		long("x = `", "a + b - ", "`"), long("/*", " + a", "*/"), long("", "// a + b\n", ""), long("x = '", "+", "'"), long("x = /", "a+", "/"),
 		long("", "if (a) b = c\nelse d = e\n", ""), long("class A {", "  m() { return -1 }\n", "}"), long("switch (a) {", "case 1: return b.c\n", "}"),
 		long("", "f(() => {\n  return a.b\n})\n", ""), long("", "x = `${a.b}`\n", ""), long("", "type A = { b?: c }\n", ""), long("", "await f(a)\n", ""), long("", "i++\n", ""),
+		long("f(", "a, ", ")"), long("x = f({ y: [", "{ a, b }, ", "] })"), long("return {", "a, ", "}"), long("(a, b) => ({", "a, ", "})"),
 	} {
 		if line := longChain(code); line != 0 {
 			t.Errorf("%.60q... is refused in line %d", code, line)
