@@ -1,4 +1,4 @@
-package bench_test
+package app_test
 
 import (
 	"context"
