@@ -10,45 +10,35 @@ import (
 )
 
 // append writes a record, folds it into the agent's state and tells session/event. A
-// throw of a listener is contained; see appendMark for the records where it is not.
+// throw of a listener is contained and recorded; see appendMark for the records where it is not.
 func (a *agent) append(typ string, data any, sources ...int64) (session.Record, error) {
-	rec, thrown, err := a.write(typ, data, sources, nil, nil)
-	if thrown != nil {
-		a.h.Report(runtime.Failure{Target: a.target(), Event: SessionEvent.Event, Instance: instanceOf(thrown), Err: thrown})
-	}
-	return rec, err
+	return a.appendExcept(typ, data, nil, sources...)
 }
 
 // appendExcept is append for a record that cause must not hear of.
-func (a *agent) appendExcept(typ string, data any, cause *runtime.Listener) (session.Record, error) {
-	rec, thrown, err := a.write(typ, data, nil, nil, cause)
-	if thrown != nil && cause == nil {
-		a.h.cfg.Notices.Failed(runtime.Failure{Target: a.target(), Event: SessionEvent.Event, Instance: instanceOf(thrown), Err: thrown})
-	}
-	return rec, err
+func (a *agent) appendExcept(typ string, data any, cause *runtime.Listener, sources ...int64) (session.Record, error) {
+	return a.write(typ, data, sources, cause, func(t runtime.Target, p RecordPayload) { SessionEvent.Fire(a.h.Host, t, p) })
 }
 
 // appendMark writes turn/start, step/start or step/end: a session/event listener's throw
 // comes back as thrown, with the record committed and everybody told.
 func (a *agent) appendMark(typ string, data any) (thrown, err error) {
-	_, thrown, err = a.write(typ, data, nil, nil, nil)
+	_, err = a.write(typ, data, nil, nil, func(t runtime.Target, p RecordPayload) { thrown = SessionEvent.FireErr(a.h.Host, t, p) })
 	return thrown, err
 }
 
-func instanceOf(err error) *runtime.Instance { return nil }
-
 // write is every append. It runs as one host operation: what listeners send meanwhile is
-// carried out after everybody has been told.
-func (a *agent) write(typ string, data any, sources []int64, op *session.SurfaceOp, except *runtime.Listener) (rec session.Record, thrown, err error) {
+// carried out after everybody but except has been told.
+func (a *agent) write(typ string, data any, sources []int64, except *runtime.Listener, tell func(runtime.Target, RecordPayload)) (rec session.Record, err error) {
 	if a.h.publishing > 0 {
-		return rec, nil, fmt.Errorf("%s: nothing can be appended inside a session/event listener", typ)
+		return rec, fmt.Errorf("%s: nothing can be appended inside a session/event listener", typ)
 	}
 	raw, err := marshal(data)
 	if err != nil {
-		return rec, nil, fmt.Errorf("%s: %w", typ, err)
+		return rec, fmt.Errorf("%s: %w", typ, err)
 	}
-	e := session.Entry{Type: typ, Data: raw, SurfaceOp: op, SourceEventSeqs: sources, Ignorable: ignorable(typ)}
-	if op == nil && surface(typ) {
+	e := session.Entry{Type: typ, Data: raw, SourceEventSeqs: sources, Ignorable: ignorable(typ)}
+	if surface(typ) {
 		e.SurfaceOp = &session.SurfaceOp{}
 	}
 	a.h.op(func() {
@@ -57,21 +47,17 @@ func (a *agent) write(typ string, data any, sources []int64, op *session.Surface
 			return
 		}
 		a.fold(rec)
-		thrown = a.publish(rec, except)
+		// While it is told, nothing can append.
+		t := a.target()
+		t.Except = except
+		if !SessionEvent.Heard(a.h.Host, t) {
+			return
+		}
+		a.h.publishing++
+		defer func() { a.h.publishing-- }()
+		tell(t, RecordPayload{Session: a.session, Event: eventOf(rec), Agent: a})
 	})
-	return rec, thrown, err
-}
-
-// publish tells session/event of a committed record. While it does, nothing can append.
-func (a *agent) publish(rec session.Record, except *runtime.Listener) error {
-	t := a.target()
-	t.Except = except
-	if !SessionEvent.Heard(a.h.Host, t) {
-		return nil
-	}
-	a.h.publishing++
-	defer func() { a.h.publishing-- }()
-	return SessionEvent.FireErr(a.h.Host, t, RecordPayload{Session: a.session, Event: eventOf(rec), Agent: a})
+	return rec, err
 }
 
 func eventOf(rec session.Record) Event {

@@ -28,7 +28,7 @@ func (o *observer) Used(in *runtime.Instance, u runtime.Use) {
 			a.uses = map[GrantRecord]bool{}
 		}
 		a.uses[rec] = true
-		h.recordAll(a, RecGrant, rec, nil)
+		h.recordAll(a, rec.Script, RecGrant, rec, nil)
 	}
 }
 

@@ -266,7 +266,7 @@ func (h *Host) recordGeneration(a *agent, g *runtime.Generation) {
 	for _, in := range g.Instances {
 		rec.Scripts = append(rec.Scripts, GenerationEntry{Name: in.ID, Layer: in.Layer.String(), Hash: in.Hash})
 	}
-	h.recordAll(a, RecGeneration, rec, nil)
+	h.recordAll(a, "script records", RecGeneration, rec, nil)
 }
 
 // op runs one host operation. When the outermost has finished its own changes and
@@ -344,7 +344,7 @@ func (o *observer) Failed(f runtime.Failure) {
 	if f.Event != nil {
 		rec.Event = f.Event.Name
 	}
-	h.recordAll(f.Target.Scope, RecHookError, rec, f.Listener)
+	h.recordAll(f.Target.Scope, f.Instance.ID, RecHookError, rec, f.Listener)
 }
 
 func (o *observer) Decided(d runtime.Decision) {
@@ -353,13 +353,13 @@ func (o *observer) Decided(d runtime.Decision) {
 	if in, ok := d.Payload.(interface{ decisionInput() []byte }); ok {
 		rec.Input = capInput(in.decisionInput())
 	}
-	h.recordAll(d.Target.Scope, RecHookDecision, rec, nil)
+	h.recordAll(d.Target.Scope, "script records", RecHookDecision, rec, nil)
 }
 
 func (o *observer) Quarantined(in *runtime.Instance, reason error) {
 	h := (*Host)(o)
 	h.cfg.Notices.Quarantined(in, reason)
-	h.recordAll(nil, RecQuarantined, Quarantined{Script: in.ID, Hash: in.Hash, Reason: runtime.Message(reason)}, nil)
+	h.recordAll(nil, in.ID, RecQuarantined, Quarantined{Script: in.ID, Hash: in.Hash, Reason: runtime.Message(reason)}, nil)
 }
 
 func (o *observer) Rebuilt(in *runtime.Instance) {
@@ -383,15 +383,15 @@ func (o *observer) Logged(in *runtime.Instance, level, text string) {
 	(*Host)(o).cfg.Notices.Logged(in, level, text)
 }
 
-// recordAll writes an ignorable record to one agent's log, or to every agent's. The
-// listener that caused it does not hear of it.
-func (h *Host) recordAll(scope any, typ string, data any, cause *runtime.Listener) {
+// recordAll writes an ignorable record to one agent's log, or to every agent's, on account
+// of a script. The listener that caused it does not hear of it.
+func (h *Host) recordAll(scope any, script, typ string, data any, cause *runtime.Listener) {
 	one, _ := scope.(*agent)
 	for _, a := range h.agents {
 		if one != nil && a != one || a.gone {
 			continue
 		}
-		h.later("script records", func() {
+		h.later(script, func() {
 			if a.gone {
 				return
 			}

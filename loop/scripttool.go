@@ -113,7 +113,14 @@ func (t *scriptTool) execute(a *agent, act *activity, call ToolCall, x *tool.Exe
 		c, cancel := context.WithTimeoutCause(ctx, t.timeout, fmt.Errorf("%s: %w after %v", call.Name, runtime.ErrDeadline, t.timeout))
 		defer cancel()
 		ctx, signal = c, runtime.NewSignal(c, abortReason)
-		defer context.AfterFunc(c, func() { a.h.Thread.Post(signal.Fire) })()
+		tell := func() { a.h.Thread.Post(signal.Fire) }
+		stop := context.AfterFunc(c, tell)
+		defer func() {
+			// A call that the deadline wakes may come here before the word of it.
+			if stop() && c.Err() != nil {
+				tell()
+			}
+		}()
 	}
 	hook := runtime.NewHook(ctx, a, 0)
 	defer hook.End()

@@ -3,7 +3,6 @@ package loop_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -101,7 +100,7 @@ ctx.tool { name = 'slow', description = '', timeoutMs = 200, execute = function(
 			if !strings.HasPrefix(last, "slow error Error: ") || !strings.HasSuffix(last, "slow: deadline exceeded after 200ms") {
 				t.Error(last)
 			}
-			w.until("word of the abort", func() bool { return fmt.Sprint(w.notes.logged) == "[told]" })
+			w.awaitNote("told")
 			w.check(strings.Join(got[:len(got)-1], "\n"), `both - text
 blocks - ab
 value - {"n":12345678901234567890}

@@ -251,12 +251,8 @@ func (b *stateBag) put(key string, raw json.RawMessage, by *runtime.Listener) er
 	if raw == nil {
 		raw = json.RawMessage("null")
 	}
-	_, thrown, err := a.write(RecScriptState, ScriptState{Script: b.script, Patch: map[string]json.RawMessage{key: raw}}, nil, nil, by)
-	if err != nil {
+	if _, err := a.appendExcept(RecScriptState, ScriptState{Script: b.script, Patch: map[string]json.RawMessage{key: raw}}, by); err != nil {
 		return fmt.Errorf("agent.state.%s: %w", key, err)
-	}
-	if thrown != nil {
-		a.h.Report(runtime.Failure{Target: a.target(), Event: SessionEvent.Event, Err: thrown})
 	}
 	return nil
 }

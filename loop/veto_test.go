@@ -437,3 +437,22 @@ func TestB187_AThrowingErrorListener(t *testing.T) {
 	w.prompt("b")
 	w.check(w.turns(), "turn/start 1\nturn/end 1 error UNKNOWN \"no\"\nturn/start 2\nturn/end 2 completed")
 }
+
+// A session/event listener that throws where that is contained is recorded as any other,
+// and the others hear of it; that it throws at the record too is not.
+func TestB178_ContainedThrowsOfSessionListenersAreRecorded(t *testing.T) {
+	inBoth(t, `ctx.on('session/event', ({ event }) => { if (event.type === 'user/message' || event.type === 'hook/error') throw new Error('no ' + event.type); });`,
+		`ctx.on('session/event', function(e) if e.event.type == 'user/message' or e.event.type == 'hook/error' then error('no ' .. e.event.type) end end)`,
+		func(t *testing.T, file, code string) {
+			w := newWorld(t, always("ok"), withEngines)
+			w.script(file, code)
+			w.create().prompt("hi")
+			var got []string
+			for _, r := range w.records() {
+				if d, ok := decoded[loop.HookError](r, loop.RecHookError); ok {
+					got = append(got, fmt.Sprintf("%s %s:%d %s", d.Event, d.Script, d.Line, d.Message))
+				}
+			}
+			w.check(strings.Join(got, "\n"), "session/event "+"cli/"+file+":1 no user/message")
+		})
+}

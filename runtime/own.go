@@ -22,9 +22,9 @@ func (h *Host) Own(name string) (Emit[Value], error) {
 	switch {
 	case !strings.HasPrefix(name, OwnPrefix):
 		if h.catalogue.byName[name] != nil {
-			return Emit[Value]{}, fmt.Errorf("%q is not for scripts to emit: events of their own are named my/...", name)
+			return Emit[Value]{}, fmt.Errorf("%q is not for scripts to emit: the name of an event of their own begins with my/", name)
 		}
-		return Emit[Value]{}, fmt.Errorf("bad event name %q: events of scripts' own are named my/...", name)
+		return Emit[Value]{}, fmt.Errorf("bad event name %q: the name of a script's own event begins with my/", name)
 	case !ownName.MatchString(name) || len(name) > 100:
 		return Emit[Value]{}, fmt.Errorf("bad event name %q: want my/NAME, of letters, digits, dots, dashes and slashes, 100 in all at most", name)
 	}

@@ -70,7 +70,7 @@ func (n *Need) parsePath() error {
 		switch {
 		case s == "" && i == 0:
 		case s == "" || s == "." || s == "..":
-			return errors.New("must name its place without //, . or ..")
+			return errors.New("may not contain // nor the names . and .. on its way")
 		case strings.Contains(s, "**") && s != "**":
 			return errors.New("has ** inside of a name: it stands for whole names")
 		}

@@ -146,7 +146,7 @@ func parsePlace(text string) (*place, error) {
 		return nil, fmt.Errorf("the URL must begin with http:// or https://, not %q", u.Scheme)
 	}
 	if p.host == "" || strings.ContainsFunc(p.host, func(r rune) bool { return r > 126 || r <= ' ' || strings.ContainsRune("%*\\_", r) }) {
-		return nil, fmt.Errorf("%q is not a host; write an international name as xn--...", u.Hostname())
+		return nil, fmt.Errorf("%q is not a host; an international name is written in its xn-- form", u.Hostname())
 	}
 	if u.User != nil {
 		return nil, errors.New("the URL holds a name or password: put them into a header")

@@ -286,7 +286,7 @@ func (p *prompt) Trust(ctx context.Context) error {
 	err := p.take(ctx)
 	if errors.Is(err, errNoFolder) {
 		if err = nil; len(p.wanting(ctx)) == 0 { // the user's own scripts may have needs too
-			err = noScriptsHere
+			err = errNoScripts
 		}
 	}
 	p.askMu.Lock()

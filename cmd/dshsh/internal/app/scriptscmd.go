@@ -147,7 +147,7 @@ func fieldsOf(t reflect.Type) string {
 	return strings.Join(out, ", ")
 }
 
-var noScriptsHere = errors.New("there is no " + scriptsPlace + " here to trust")
+var errNoScripts = errors.New("there is no " + scriptsPlace + " here to trust")
 
 func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	s, err := newShell(e, f, func(line string) { fmt.Fprintln(e.Stderr, line) }, nil)
@@ -173,7 +173,7 @@ func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	}
 	wants := s.wanting(ctx)
 	if missing && len(wants) == 0 && len(f.scripts) == 0 {
-		return noScriptsHere
+		return errNoScripts
 	}
 	in := bufio.NewScanner(e.Stdin)
 	for _, w := range wants {
