@@ -140,6 +140,9 @@ func (s *storm) checkInbox(a loop.Agent, turn, step []string) {
 	if got, want := a.Session().Messages(), loop.DeriveMessages(a.Session().Records()); !sameMessages(got, want) {
 		s.fault("%s: the conversation is not what the log makes", a.ID())
 	}
+	if got, want := a.Session().State(), loop.DeriveState(a.Session().Records()); !reflect.DeepEqual(got, want) {
+		s.fault("%s: what scripts keep is %s, the log makes %s", a.ID(), got, want)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pending := map[string]int{}

@@ -28,7 +28,7 @@ type stormFile struct {
 	prog runtime.Program
 }
 
-var stormNames = []string{"guard.js", "guard.lua", "turns.js", "turns.lua", "watch.js", "watch.lua", "wrap.js", "wrap.lua"}
+var stormNames = []string{"guard.js", "guard.lua", "keep.js", "keep.lua", "turns.js", "turns.lua", "watch.js", "watch.lua", "wrap.js", "wrap.lua"}
 
 func (s *storm) readScripts() (out []*stormFile) {
 	read := func(name string) string {

@@ -22,6 +22,7 @@ import (
 	"dshsh/loop/model"
 	"dshsh/loop/tool"
 	"dshsh/runtime"
+	"dshsh/runtime/modules"
 	"dshsh/session"
 )
 
@@ -124,7 +125,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 		Notices:  s,
 		Retry:    func(string) *loop.RetryPolicy { return &stormRetry },
 		Sections: []loop.PromptSection{{Name: "storm", Text: "A storm."}},
-		Members:  []*runtime.Member{{Name: "storm", Get: func(runtime.Object) (runtime.Value, error) { return s.hand, nil }}},
+		Members:  []*runtime.Member{{Name: "storm", Get: func(runtime.Object) (runtime.Value, error) { return s.hand, nil }}, modules.Shell()},
 		Limits:   runtime.Limits{Sync: 120, Wall: 1500, Grace: 60},
 		Caps:     loop.Caps{ScriptTurns: 3, Continuations: 3},
 		Parallel: 3,
