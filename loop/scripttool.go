@@ -127,6 +127,9 @@ func (t *scriptTool) execute(a *agent, act *activity, call ToolCall, x *tool.Exe
 	old := a.h.Thread.SetHook(hook)
 	defer a.h.Thread.SetHook(old)
 	v, err := t.in.VM().Call(hook, t.run, runtime.ValueOf(call.Arguments), &scriptExec{a: a, x: x, signal: signal, in: t.in})
+	if err == nil {
+		err = hook.NotAwaited(t.in)
+	}
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -29,6 +29,9 @@ func (r *Registration) Ask(hook *Hook, fn Func, args ...Value) (Value, error) {
 	var v Value
 	err := guard(func() (err error) {
 		v, err = in.vm.Call(hook, fn, args...)
+		if err == nil {
+			err = hook.NotAwaited(in)
+		}
 		return err
 	})
 	return v, r.Wrap(err)

@@ -272,6 +272,9 @@ func (h *Host) call(t *Target, l *Listener, hook *Hook, args ...Value) (Value, e
 	var v Value
 	err := guard(func() (err error) {
 		v, err = in.vm.Call(hook, l.fn, args...)
+		if err == nil {
+			err = hook.NotAwaited(in)
+		}
 		return err
 	})
 	return v, inEvent(err, l)

@@ -17,6 +17,7 @@ var (
 	ErrNextTwice   = errors.New("next called twice")
 	ErrLost        = errors.New("lost with another hook's deadline")
 	ErrLoading     = errors.New("not while loading")
+	ErrNotAwaited  = errors.New("not awaited")
 	errHookOver    = errors.New("the listener has already answered")
 )
 

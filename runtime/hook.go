@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +24,14 @@ type Hook struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	ended  bool
+	asking []*question // put to the person and not answered
 	wall   wallClock
+}
+
+// question is one that a listener waits for, or should.
+type question struct {
+	name string   // of the call: "ui.confirm"
+	pos  Position // where it was put
 }
 
 // NewHook returns a hook that ends with ctx, or when its wall time limit is used up (0
@@ -93,6 +101,33 @@ func (h *Hook) End() {
 	if h.ctx != nil {
 		h.cancel(errHookOver)
 	}
+}
+
+// NotAwaited withdraws what the function of in still asks the person now that it has
+// returned: one that did not wait for the answer has decided without it, so it has
+// failed, with what this returns (it wraps ErrNotAwaited). nil when nothing is open.
+func (h *Hook) NotAwaited(in *Instance) error {
+	if h == nil || len(h.asking) == 0 {
+		return nil
+	}
+	q := h.asking[0]
+	err := &ScriptError{Script: in.ID, Pos: q.pos, Name: "Error", Err: ErrNotAwaited,
+		Message: fmt.Sprintf("%s was not awaited: write await ctx.%[1]s(...)", q.name)}
+	if h.Cause() == nil {
+		h.Context()
+		h.cancel(err)
+	}
+	return err
+}
+
+// asks notes a question; the returned function that it is over.
+func (h *Hook) asks(c *Call) (over func()) {
+	if h == nil {
+		return func() {}
+	}
+	q := &question{c.Name, c.Where}
+	h.asking = append(h.asking, q)
+	return func() { h.asking = slices.DeleteFunc(h.asking, func(x *question) bool { return x == q }) }
 }
 
 // root is on whose account h runs.

@@ -291,7 +291,11 @@ func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
 	defer h.End()
 	old := in.host.Thread.SetHook(h)
 	defer in.host.Thread.SetHook(old)
-	if err := guard(func() error { return fn(h) }); err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnloaded) {
+	err := guard(func() error { return fn(h) })
+	if err == nil {
+		err = h.NotAwaited(in)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnloaded) {
 		in.host.report(Failure{Instance: in, What: what, Err: err})
 	}
 }

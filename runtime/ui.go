@@ -55,7 +55,7 @@ var theUI = &ui{}
 // Class implements Object.
 func (*ui) Class() *Class { return uiClass }
 
-var uiClass = &Class{Name: "ui", Doc: "The person at the prompt. Without one, questions fail at once. Waiting for an answer counts against no limit.", Members: []*Member{
+var uiClass = &Class{Name: "ui", Doc: "The person at the prompt. Without one, questions fail at once. Waiting for an answer counts against no limit. Who returns while a question is open has failed: await it.", Members: []*Member{
 	{Name: "confirm", Waits: true, Doc: "Asks for yes or no.", Signature: "(text: string): Promise<boolean>", Fn: func(c *Call) (Value, error) {
 		a, err := c.ask(AskConfirm, nil)
 		return a.Yes, err
@@ -117,6 +117,7 @@ func (c *Call) ask(kind string, items []string) (Answer, error) {
 	}
 	hook := h.Thread.CurrentHook()
 	q.Owner = hook.Owner()
+	defer hook.asks(c)()
 	ctx, cancel := context.WithCancelCause(hook.Context())
 	defer cancel(nil)
 	gone := c.Instance.ctx

@@ -356,6 +356,9 @@ func (v *vm) reportLoose() {
 			return
 		}
 		err := v.enter(nil, func() error { return v.errorOfValue(r.p.Result(), nil) })
+		if errors.Is(err, runtime.ErrNotAwaited) {
+			continue // its listener has failed with it
+		}
 		if r.c != nil && r.c.late != nil {
 			r.c.late(err)
 		} else {
