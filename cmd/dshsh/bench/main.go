@@ -70,8 +70,7 @@ func (b *bench) run(only string) (err error) {
 	}
 	defer os.RemoveAll(b.dir)
 	b.binary = filepath.Join(b.dir, "dshsh")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", b.binary, "dshsh/cmd/dshsh")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", b.binary, "dshsh/cmd/dshsh")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building dshsh (run this from its source folder): %w\n%s", err, out)
 	}
