@@ -118,6 +118,9 @@ func (in *Instance) Quarantined() error { return in.quarantine }
 // Listeners are the script's listeners in the order of their registration.
 func (in *Instance) Listeners() []*Listener { return in.listeners }
 
+// Registrations are what the script offers beside listeners, in order. Not to be changed.
+func (in *Instance) Registrations() []*Registration { return in.regs }
+
 // Ctx is the script's global ctx object; scope restricts what it registers to one
 // owner, such as an agent (nil = none). It is one object for each scope, so that it is
 // one value to the script.

@@ -20,7 +20,7 @@ func TestR121_AHangingTurnEndHook(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			s := opened(t, place{cols: 140, files: map[string]string{".dshsh/scripts/" + file: text}}, "--trust")
-			s.WaitFor("scripts 0 -> 1")
+			s.WaitFor(" in force: ")
 			for round := 1; round <= 5; round++ {
 				s.clear()
 				s.enter(fmt.Sprintf("say round %d", round))

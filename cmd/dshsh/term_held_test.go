@@ -16,7 +16,7 @@ const guardCounts = "ctx.on('tools/pre-execute', (c) => console.log('pre', c.cal
 func TestR046_ASaveBesideBashIsHeldAndThenTaken(t *testing.T) {
 	t.Parallel()
 	s := opened(t, place{rows: 60, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust", "--approve", "all")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
 	s.waitFile("one")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
@@ -47,7 +47,7 @@ func TestR046_ASaveBesideAToolThatOnlyReads(t *testing.T) {
 		".dshsh/scripts/guard.js": guardVersion("v1"),
 		".dshsh/scripts/slow.lua": "ctx.tool({ name = 'slow', description = 'waits', execute = function() print('it runs') ctx.sleep(1500) return 'ok' end })",
 	}}, "--trust", "--approve", "all")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	s.enter(`call slow {}`)
 	s.WaitFor("it runs")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))

@@ -203,7 +203,7 @@ func TestSlashCommands(t *testing.T) {
 			"ctx.command('fails', { description: 'throws', run: () => { throw new Error('not so'); } });",
 		".dshsh/scripts/cmds.lua": "ctx.command('hallo', { description = 'grüßt', run = function(args) ctx.sleep(1) return 'hallo ' .. args end })",
 	}}, "--trust")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	s.enter("/help")
 	s.WaitFor("/quit")
 	for _, c := range []string{"/help", "/new", "/resume", "/scripts", "/reload", "/queue", "/inject", "/cancel", "/model", "/quit"} {

@@ -93,7 +93,7 @@ func TestScriptsOfBothLanguagesRunInFileOrder(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := opened(t, place{files: c.files}, "--trust")
-			s.WaitFor("scripts 0 -> 1")
+			s.WaitFor(" in force: ")
 			s.enter(callHi)
 			s.WaitFor("y / n / always")
 			s.in(append(c.order, "allow bash")...)
@@ -127,7 +127,7 @@ func TestSaveDuringATurnIsForTheNext(t *testing.T) {
 	}
 	save("v1")
 	s := opened(t, place{home: home, rows: 60}, "--approve", "all")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done"}\`)
 	s.enter(`call bash {"command":"echo two"}`)
 	s.waitFile("one")
@@ -224,7 +224,7 @@ func TestPromptOpensBesideABrokenPolicy(t *testing.T) {
 func TestSaveInTwoSteps(t *testing.T) {
 	t.Parallel()
 	s := opened(t, place{files: map[string]string{".dshsh/scripts/guard.js": guardDenies}}, "--trust", "--approve", "all")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -275,7 +275,7 @@ func TestR041_R043_ManySavedAtOnce(t *testing.T) {
 		return out
 	}
 	s := opened(t, place{rows: 70, files: files("v1")}, "--trust")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	dir := filepath.Join(s.dir, ".dshsh/scripts")
 	if err := os.Symlink("user@host.1234:99", filepath.Join(dir, ".#s0.js")); err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestTrustIsAskedFor(t *testing.T) {
 	s.WaitFor("scripts 1 -> 2")
 	s.quit()
 	s = opened(t, place{dir: s.dir, home: s.home})
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	s.quit()
 }
 
@@ -355,7 +355,7 @@ func TestEndlessScriptsEndAtTheDeadline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := opened(t, place{cols: 120, files: map[string]string{".dshsh/scripts/" + c.file: c.text}}, "--trust", "--approve", "all")
-			s.WaitFor("scripts 0 -> 1")
+			s.WaitFor(" in force: ")
 			s.enter(`call bash {"command":"touch spin"}`)
 			s.WaitFor("bash gave an error")
 			s.ready()
@@ -378,7 +378,7 @@ func TestSaveBesideAToolIsAskedAbout(t *testing.T) {
 	t.Parallel()
 	deny := strings.ReplaceAll(guardDenies, "(call) => {", "(call) => {\n  if (!call.arguments.command.includes('FORBIDDEN')) return;")
 	s := opened(t, place{files: map[string]string{".dshsh/scripts/guard.js": deny, "open.js": guardAbstains}}, "--trust", "--approve", "all")
-	s.WaitFor("scripts 0 -> 1")
+	s.WaitFor(" in force: ")
 	// A way round the guards of paths, which no text of a command shows.
 	s.write("round.sh", "cp open.js .dshsh/scri*/guard.js")
 	s.enter(`call bash {"command":"sh round.sh"}`)

@@ -47,7 +47,7 @@ ctx.on('agent/turn-starting', function() if not ctx.ui.confirm('Begin?') then er
 			home.write(name, code)
 			label := "[" + name[len("scripts/"):] + "] "
 			s := opened(t, place{home: home.dir, rows: 60})
-			s.WaitFor("added")
+			s.WaitFor(" in force: ")
 			s.enter("/deploy")
 			s.WaitFor(label + "asking three times")
 			s.WaitFor(label + "Deploy now? y / n")
@@ -74,7 +74,7 @@ ctx.on('agent/turn-starting', function() if not ctx.ui.confirm('Begin?') then er
 			s.enter("/deploy")
 			s.WaitFor("Deploy now? y / n")
 			s.Type(repltest.CtrlC)
-			s.WaitFor("cancelled at the question")
+			s.WaitFor("/deploy: cancelled\n")
 			s.ready()
 			s.enter("say hello")
 			s.WaitFor("Begin? y / n")
@@ -119,7 +119,7 @@ ctx.command('stuck', { description = '', run = run, complete = function() ctx.sl
 			home := &shell{t: t, dir: t.TempDir()}
 			home.write(name, code)
 			s := opened(t, place{home: home.dir})
-			s.WaitFor("added")
+			s.WaitFor(" in force: ")
 			s.Type("/ship st", repltest.Tab)
 			s.WaitFor("> /ship staging")
 			s.Type(" f", repltest.Tab)

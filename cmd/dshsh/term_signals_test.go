@@ -23,7 +23,7 @@ func TestTwoSignalsEndInOrderToo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := opened(t, place{files: map[string]string{".dshsh/scripts/slow.js": slow}}, "--approve", "all", "--trust")
-			s.WaitFor("scripts 0 -> 1")
+			s.WaitFor(" in force: ")
 			s.enter(`call bash {"command":"trap '' TERM HUP; setsid sleep 60 & sleep 61 & echo $$ $! >pid.tmp; mv pid.tmp pid; wait"}`)
 			s.waitFile("pid")
 			began := time.Now()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"dshsh/runtime"
@@ -18,7 +20,8 @@ type member struct {
 	layer      runtime.Layer
 	path, root string
 	unit       *unit // nil: a stand-in
-	listeners  int
+	offers     Counts
+	since      time.Time // when it came into force
 }
 
 // members are the scripts that are in force, in order.
@@ -26,7 +29,7 @@ func (m *Manager) members() []member {
 	var out []member
 	for _, s := range m.ordered() {
 		if l := s.live; l != nil {
-			out = append(out, member{id: s.id, file: s.file, layer: s.layer, path: s.path, root: s.root, unit: l.unit, listeners: l.listeners})
+			out = append(out, member{id: s.id, file: s.file, layer: s.layer, path: s.path, root: s.root, unit: l.unit, offers: l.offers, since: l.since})
 		}
 	}
 	return out
@@ -119,7 +122,7 @@ func (m *Manager) place(c *change, next map[string]*live) bool {
 		delete(next, s.id)
 	case c.err == nil:
 		c.in.Hash = c.hash
-		next[s.id] = &live{unit: c.unit, in: c.in, listeners: c.listeners}
+		next[s.id] = &live{unit: c.unit, in: c.in, offers: c.offers}
 	case next[s.id].standIn():
 		next[s.id].in.SetFailed(c.err)
 		return false
@@ -187,19 +190,32 @@ func (m *Manager) told(a *attempt, before []member) {
 	}
 	r.New = m.gen
 	r.Duration = time.Since(a.began)
+	if r.Offers == nil {
+		r.Offers = Counts{}
+	}
+	r.Scripts = 0
 	was := map[string]member{}
 	for _, mem := range before {
 		was[mem.id] = mem
-		r.Listeners -= mem.listeners
+		r.Offers.add(mem.offers, -1)
 	}
 	for _, mem := range m.members() {
 		old, had := was[mem.id]
 		delete(was, mem.id)
-		r.Listeners += mem.listeners
+		r.Offers.add(mem.offers, 1)
+		if mem.unit != nil {
+			r.Scripts++
+		}
 		switch {
 		case mem.unit == nil || had && old.unit == mem.unit:
 		case had:
 			r.Changed = append(r.Changed, mem.id)
+			if via := changedModules(old.unit, mem.unit); len(via) > 0 {
+				if r.Modules == nil {
+					r.Modules = map[string][]string{}
+				}
+				r.Modules[mem.id] = via
+			}
 		default:
 			r.Added = append(r.Added, mem.id)
 		}
@@ -210,6 +226,21 @@ func (m *Manager) told(a *attempt, before []member) {
 		}
 	}
 	m.remind(a, before)
+}
+
+// changedModules are the files that differ between two versions of a script; nil when its
+// own file does, or there is no older one.
+func changedModules(old, now *unit) []string {
+	if old == nil || !old.snap.text().same(now.snap.text()) {
+		return nil
+	}
+	var out []string
+	for _, rel := range now.snap.names() {
+		if was := old.snap.get(rel); (was == nil || !was.same(now.snap.get(rel))) && !strings.HasSuffix(rel, linkMark) {
+			out = append(out, filepath.ToSlash(rel))
+		}
+	}
+	return out
 }
 
 // undo is what a change by saving replaced, for Rollback: nil stands for a script that

@@ -392,7 +392,7 @@ func (m *Manager) load(ctx context.Context, c *change) error {
 	err := m.c.Host.Do(ctx, func() {
 		failed = m.safely(func() { c.in, c.err = m.c.Host.Load(m.scriptFile(c.s, c.unit)) })
 		if c.in != nil {
-			c.listeners = len(c.in.Listeners())
+			c.offers = countsOf(c.in)
 		}
 	})
 	if failed != nil {

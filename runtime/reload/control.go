@@ -264,7 +264,7 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, back undo) error {
 		}
 		for _, c := range loaded {
 			c.in.Hash = c.hash
-			next[c.s.id] = &live{unit: c.unit, in: c.in, listeners: c.listeners}
+			next[c.s.id] = &live{unit: c.unit, in: c.in, offers: c.offers}
 		}
 		return true
 	})
@@ -276,6 +276,9 @@ func (m *Manager) rollback(ctx context.Context, a *attempt, back undo) error {
 		if s := m.scripts[id]; s != nil {
 			s.back = true
 		}
+	}
+	for _, c := range loaded {
+		m.notices(a, fmt.Sprintf("%s is the version %.8s of %s again", c.s.file, c.hash, back[c.s.id].since.Format("15:04:05")))
 	}
 	return nil
 }

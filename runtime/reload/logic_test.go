@@ -127,9 +127,9 @@ func TestReportLines(t *testing.T) {
 		r    Report
 		want string
 	}{
-		{Report{Old: 7, New: 8, Changed: []string{"project/guard.js"}, Listeners: 1, Duration: 6 * time.Millisecond},
+		{Report{Old: 7, New: 8, Changed: []string{"project/guard.js"}, Offers: Counts{"listener": 1}, Duration: 6 * time.Millisecond},
 			"scripts 7 -> 8  guard.js changed  +1 listener  6 ms"},
-		{Report{Old: 7, New: 8, Added: []string{"user/a.js", "project/a.js"}, Removed: []string{"project/b.js"}, Listeners: -2},
+		{Report{Old: 7, New: 8, Added: []string{"user/a.js", "project/a.js"}, Removed: []string{"project/b.js"}, Offers: Counts{"listener": -2}},
 			"scripts 7 -> 8  user/a.js and project/a.js added, b.js removed  -2 listeners  1 ms"},
 		{Report{Old: 1, New: 2, Changed: []string{"p/a.js", "p/b.js", "p/c.js", "p/d.js", "p/e.js"}, Duration: 1500 * time.Microsecond},
 			"scripts 1 -> 2  a.js, b.js, c.js and 2 more changed  2 ms"},
@@ -138,6 +138,12 @@ func TestReportLines(t *testing.T) {
 		{Report{Old: 7, New: 7, Held: []Candidate{{ID: "project/a.js", Kind: Removed}}}, "scripts 7  a.js removed: held"},
 		{Report{Old: 7, New: 7, Mended: []string{"project/a.js"}}, "scripts 7  a.js as before"},
 		{Report{Old: 7, New: 7}, "scripts 7  nothing changed"},
+		{Report{Old: 7, New: 8, Changed: []string{"project/a.js"}, Offers: Counts{"command": 2, "tool": -1, "listener": 1}},
+			"scripts 7 -> 8  a.js changed  +1 listener  +2 commands  -1 tool  1 ms"},
+		{Report{Old: 7, New: 8, Changed: []string{"p/a.ts", "p/b.ts", "p/c.ts"}, Modules: map[string][]string{"p/a.ts": {"_lib.ts"}, "p/c.ts": {"_lib.ts"}}},
+			"scripts 7 -> 8  _lib.ts changed (a.ts and c.ts), b.ts changed  1 ms"},
+		{Report{Trigger: TriggerStart, Old: 0, New: 1, Scripts: 5, Added: []string{"p/a.js", "p/b.js", "p/c.js", "p/d.js", "p/e.js"}, Offers: Counts{"listener": 6}},
+			"5 scripts in force: a.js, b.js, c.js and 2 more  6 listeners  1 ms"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("got  %q\nwant %q", got, c.want)

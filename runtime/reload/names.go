@@ -32,6 +32,27 @@ func (m *Manager) counts(name string) bool {
 	return err == nil
 }
 
+// hintName says what script may have been meant: one that is called so but for its
+// ending, else the nearest, else which there are.
+func hintName(name string, names []string) string {
+	near := ""
+	for _, n := range names {
+		if near == "" && strings.TrimSuffix(n, path.Ext(n)) == name {
+			near = n
+		}
+	}
+	if near == "" {
+		near = runtime.Nearest(name, names)
+	}
+	switch {
+	case near != "":
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	case len(names) == 0:
+		return " (there are none)"
+	}
+	return " (`/scripts` lists them)"
+}
+
 // looksLike says whether a file that is no script was probably meant to be one, by its
 // ending: written otherwise, or of a kind that no engine takes.
 func (m *Manager) looksLike(name string) bool {
@@ -89,11 +110,7 @@ func (m *Manager) resolve(name string) (*script, error) {
 	case 1:
 		return hits[0], nil
 	case 0:
-		hint := ""
-		if n := runtime.Nearest(name, names); n != "" {
-			hint = fmt.Sprintf(" (did you mean %s?)", n)
-		}
-		return nil, fmt.Errorf("%w: %s%s", ErrUnknown, name, hint)
+		return nil, fmt.Errorf("%w: %s%s", ErrUnknown, name, hintName(name, names))
 	}
 	ids := make([]string, len(hits))
 	for i, s := range hits {

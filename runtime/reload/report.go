@@ -3,7 +3,9 @@ package reload
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,8 +141,13 @@ type Report struct {
 	Old, New int
 	// Added, Changed and Removed are identities, in the order of scripts.
 	Added, Changed, Removed []string
-	// Listeners is how many more are registered at load than before.
-	Listeners int
+	// Modules are the files that changed, by the identity of those of Changed whose own file
+	// did not.
+	Modules map[string][]string
+	// Offers is how much more of each kind is registered at load than before.
+	Offers Counts
+	// Scripts is how many are in force now.
+	Scripts int
 	// Failures are the scripts of this attempt that could not be loaded, Waiting those
 	// that were fine but were saved together with them.
 	Failures []Failure
@@ -169,16 +176,31 @@ func (r Report) Empty() bool {
 func (r Report) String() string {
 	var parts []string
 	part := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if r.Old != r.New {
+	var moved []string
+	switch {
+	case r.Trigger == TriggerStart && r.Scripts > 0: // what is there at the start is not news
+		word := "scripts"
+		if r.Scripts == 1 {
+			word = "script"
+		}
+		part("%d %s in force: %s", r.Scripts, word, r.list(r.Added))
+		r.Added = nil
+	case r.Old != r.New:
 		part("scripts %d -> %d", r.Old, r.New)
-	} else {
+	default:
 		part("scripts %d", r.New)
 	}
-	var moved []string
+	var own []string
+	for _, id := range r.Changed {
+		if len(r.Modules[id]) == 0 {
+			own = append(own, id)
+		}
+	}
+	moved = append(moved, r.byModules()...)
 	for _, g := range []struct {
 		what string
 		ids  []string
-	}{{r.verb("added"), r.Added}, {"changed", r.Changed}, {r.verb("removed"), r.Removed}} {
+	}{{r.verb("added"), r.Added}, {"changed", own}, {r.verb("removed"), r.Removed}} {
 		if len(g.ids) > 0 {
 			moved = append(moved, r.list(g.ids)+" "+g.what)
 		}
@@ -189,12 +211,11 @@ func (r Report) String() string {
 	if r.Trigger == TriggerRollback {
 		part("rolled back, until the next save or /reload")
 	}
-	switch {
-	case r.Listeners == 1 || r.Listeners == -1:
-		part("%+d listener", r.Listeners)
-	case r.Listeners != 0:
-		part("%+d listeners", r.Listeners)
+	format := "%+d"
+	if r.Trigger == TriggerStart {
+		format = "%d"
 	}
+	parts = append(parts, r.Offers.parts(format)...)
 	for _, f := range r.Failures {
 		text, _, _ := strings.Cut(f.String(), "\n")
 		part("%s", text)
@@ -223,6 +244,21 @@ func (r Report) String() string {
 		part("%d ms", max(1, (r.Duration+time.Millisecond/2).Milliseconds()))
 	}
 	return strings.Join(parts, "  ")
+}
+
+// byModules says which files changed for the sake of which scripts.
+func (r Report) byModules() []string {
+	var out []string
+	scripts := map[string][]string{}
+	for _, id := range r.Changed {
+		if m := strings.Join(r.Modules[id], ", "); m != "" {
+			scripts[m] = append(scripts[m], id)
+		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(scripts)) {
+		out = append(out, fmt.Sprintf("%s changed (%s)", m, r.list(scripts[m])))
+	}
+	return out
 }
 
 // verb is what became of scripts that have come or gone.

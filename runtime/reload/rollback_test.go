@@ -14,6 +14,7 @@ func TestRollbackTakesBackSavesAlone(t *testing.T) {
 	r.write("guard.js", "say guard")
 	r.write("a.js", "say one")
 	r.start()
+	first := r.m.Status(t.Context())[0].Hash
 	r.write("a.js", "say two")
 	r.says("two guard")
 	off := func(name string) { _, err := r.m.Off(t.Context(), name); r.ok(err) }
@@ -23,7 +24,8 @@ func TestRollbackTakesBackSavesAlone(t *testing.T) {
 	off("guard.js")
 	rep, err := r.m.Rollback(t.Context())
 	r.ok(err)
-	if got := rep.String(); !strings.Contains(got, "a.js changed  rolled back, until the next save or /reload") {
+	if got := rep.String(); !strings.Contains(got, "a.js changed  rolled back, until the next save or /reload") ||
+		!strings.Contains(got, "a.js is the version "+first[:8]+" of ") {
 		t.Errorf("report %q", got)
 	}
 	r.says("one") // and the guard stays off

@@ -183,7 +183,7 @@ func TestR043_EditorLeftovers(t *testing.T) {
 	r.mkdir(r.path("sub"))
 	r.write("sub/inner.js", "syntax error")
 	rep := r.start()
-	if got := rep.String(); !strings.HasPrefix(got, "scripts 0 -> 1  a.js added  +1 listener  ") {
+	if got := rep.String(); !strings.HasPrefix(got, "1 script in force: a.js  1 listener  ") {
 		t.Errorf("report %q", got)
 	}
 	r.ok(os.Remove(r.path(".#p.js")))

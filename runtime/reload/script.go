@@ -20,9 +20,9 @@ type unit struct {
 
 // live is a script that is in force, or a stand-in (unit nil). Immutable.
 type live struct {
-	unit      *unit
-	in        *runtime.Instance
-	listeners int // registered while loading
+	unit   *unit
+	in     *runtime.Instance
+	offers Counts // registered while loading
 
 	gen   int       // the generation with which it came into force, set then
 	since time.Time // and when
@@ -142,12 +142,12 @@ type change struct {
 	listing  string // what lay beside the script when the attempt began
 	approved bool   // Take or On: the gate and Ask have been answered
 
-	unit      *unit
-	in        *runtime.Instance
-	listeners int
-	hash      string
-	err       error
-	verdict   Verdict // of Ask
+	unit    *unit
+	in      *runtime.Instance
+	offers  Counts
+	hash    string
+	err     error
+	verdict Verdict // of Ask
 }
 
 // newChange prepares an attempt on what there is now.

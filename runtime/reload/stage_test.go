@@ -17,7 +17,7 @@ func TestR003_R027_BrokenAtStart(t *testing.T) {
 	r.write("b.js", "", "syntax =>")
 	r.write("c.lua", "say c")
 	rep := r.start()
-	if got, want := rep.String(), "scripts 0 -> 1  a.js and c.lua added  +2 listeners  b.js:2: unexpected =>"; !strings.HasPrefix(got, want) {
+	if got, want := rep.String(), "2 scripts in force: a.js and c.lua  2 listeners  b.js:2: unexpected =>"; !strings.HasPrefix(got, want) {
 		t.Errorf("report %q, want %q...", got, want)
 	}
 	r.says("a c")
@@ -237,7 +237,7 @@ func TestReloadByHand(t *testing.T) {
 	r.write("a.js")
 	rep, err = r.m.Reload(t.Context())
 	r.ok(err)
-	if r.said(nil) != "" || rep.Listeners != -2 {
+	if r.said(nil) != "" || rep.Offers["listener"] != -2 {
 		t.Errorf("what a person asked for is not believed: %v", rep)
 	}
 	rep, err = r.m.Reload(t.Context())

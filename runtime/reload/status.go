@@ -31,10 +31,10 @@ type Script struct {
 	Layer    runtime.Layer
 	Path     string // "" in a bundle
 	State    State
-	// Hash is that of the version in force, Listeners how many it has; "" and 0 when
-	// none is.
-	Hash      string
-	Listeners int
+	// Hash is that of the version in force, Offers what it has registered; "" and nil
+	// when none is.
+	Hash   string
+	Offers Counts
 	// Generation is the one with which that version came into force, and Since when.
 	Generation int
 	Since      time.Time
@@ -61,7 +61,7 @@ func (m *Manager) Status(ctx context.Context) []Script {
 			if s.in == nil {
 				continue
 			}
-			s.Hash, s.Listeners = s.in.Hash, len(s.in.Listeners())
+			s.Hash, s.Offers = s.in.Hash, countsOf(s.in)
 			if q := s.in.Quarantined(); q != nil && s.State == StateInForce {
 				s.State, s.Err = StateQuarantined, q
 			}
@@ -76,7 +76,7 @@ func (m *Manager) publish() {
 	for _, s := range m.ordered() {
 		x := Script{ID: s.id, File: s.file, Layer: s.layer, Path: s.path, State: m.state(s), Err: s.failure, Waits: s.waits, Held: s.held}
 		if l := s.live; l != nil && !l.standIn() {
-			x.in, x.Hash, x.Listeners, x.Generation, x.Since = l.in, l.in.Hash, l.listeners, l.gen, l.since
+			x.in, x.Hash, x.Offers, x.Generation, x.Since = l.in, l.in.Hash, l.offers, l.gen, l.since
 		}
 		list = append(list, x)
 	}

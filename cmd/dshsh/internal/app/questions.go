@@ -222,9 +222,14 @@ func heldDetails(held []reload.Candidate) string {
 
 func (p *prompt) putQuestion(ctx context.Context, q *question) error {
 	for {
-		ans, err := p.ed.Ask(ctx, q.text, func(s string) bool {
-			s = strings.ToLower(s)
-			return s == "y" || s == "yes" || s == "n" || s == "no" || s == "show" && q.show != nil
+		ans, err := p.ed.Ask(ctx, q.text, func(s string) string {
+			switch s = strings.ToLower(s); {
+			case s == "y", s == "yes", s == "n", s == "no", s == "show" && q.show != nil:
+				return ""
+			case q.show != nil:
+				return "y, n or show"
+			}
+			return "y or n"
 		})
 		switch {
 		case errors.Is(err, repl.ErrNoPerson):

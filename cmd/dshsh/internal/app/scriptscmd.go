@@ -73,7 +73,7 @@ func scriptLine(sc reload.Script, needs string) string {
 	if sc.State == reload.StateHeld {
 		state = "not trusted"
 	}
-	line := fmt.Sprintf("%s\t%s\t%d listeners", render.Visible(sc.ID), state, sc.Listeners)
+	line := fmt.Sprintf("%s\t%s\t%s", render.Visible(sc.ID), state, sc.Offers)
 	if needs != "" {
 		line += "\tneeds " + needs
 	}
@@ -162,7 +162,7 @@ func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	case err != nil:
 		return err
 	default:
-		fmt.Fprintf(e.Stdout, "%s is trusted as it is now; a save outside of dshsh asks again\n", s.projectScripts())
+		fmt.Fprintf(e.Stdout, "%s is trusted as it is now; a save while no dshsh runs here asks again\n", s.projectScripts())
 	}
 	rep, err := s.start(ctx) // what a script needs it says itself
 	if err != nil {
@@ -174,6 +174,9 @@ func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	wants := s.wanting(ctx)
 	if missing && len(wants) == 0 && len(f.scripts) == 0 {
 		return errNoScripts
+	}
+	if len(wants) == 0 {
+		fmt.Fprintln(e.Stdout, "there is nothing to grant: the scripts have what they need")
 	}
 	in := bufio.NewScanner(e.Stdin)
 	for _, w := range wants {

@@ -20,16 +20,25 @@ const (
 // are set before done is closed.
 type question struct {
 	text   string // the last line of it: the prompt
-	valid  func(string) bool
+	check  func(string) string
 	done   chan struct{}
 	result string
 	err    error
 }
 
+// wants is what may be answered, when answer is none, else "".
+func (q *question) wants(answer string) string {
+	if q.check == nil {
+		return ""
+	}
+	return q.check(answer)
+}
+
 // Ask puts a question at the prompt and waits for the answer: a line without the white
 // space around it. The last line of question is the prompt, the ones before are printed
-// above; it is made visible (see render.Visible). valid, if not nil, says whether an
-// answer is one; until then it is asked on. It must neither wait nor call the Editor.
+// above; it is made visible (see render.Visible). check, if not nil, gives "" for an
+// answer that is one, else what may be answered, such as "y or n"; then it is asked on.
+// It must neither wait nor call the Editor.
 // Questions are asked one after the other.
 //
 // What the user had half typed is kept and put back afterwards. The question appears when
@@ -38,7 +47,7 @@ type question struct {
 // The error is ErrInterrupted after Ctrl-C or Ctrl-D, ctx's cause when that ends first,
 // ErrNoPerson without a terminal or when it is gone, ErrClosed after Close. Ask waits: on the host thread
 // call it only through Away.
-func (e *Editor) Ask(ctx context.Context, question string, valid func(string) bool) (string, error) {
+func (e *Editor) Ask(ctx context.Context, question string, check func(string) string) (string, error) {
 	if !e.person {
 		return "", ErrNoPerson
 	}
@@ -53,7 +62,7 @@ func (e *Editor) Ask(ctx context.Context, question string, valid func(string) bo
 	if err := e.awaitPause(ctx); err != nil {
 		return "", err
 	}
-	q := e.begin(question, valid)
+	q := e.begin(question, check)
 	e.redraw()
 	select {
 	case <-q.done:
@@ -105,9 +114,9 @@ func (e *Editor) awaitPause(ctx context.Context) error {
 }
 
 // begin shows a question.
-func (e *Editor) begin(text string, valid func(string) bool) *question {
+func (e *Editor) begin(text string, check func(string) string) *question {
 	text = strings.TrimRight(render.Visible(text), "\n")
-	q := &question{text: text, valid: valid, done: make(chan struct{})}
+	q := &question{text: text, check: check, done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if nl := strings.LastIndexByte(text, '\n'); nl >= 0 {

@@ -151,7 +151,12 @@ func command(ed *repl.Editor, line string) int {
 				time.AfterFunc(500*time.Millisecond, cancel)
 			}
 			answer, err := ed.Ask(ctx, "bash wants to run:\n  rm -r \x1b[2Jx\nAllow? [y/n/always]",
-				func(s string) bool { return slices.Contains([]string{"y", "n", "always"}, s) })
+				func(s string) string {
+					if slices.Contains([]string{"y", "n", "always"}, s) {
+						return ""
+					}
+					return "y, n or always"
+				})
 			ed.Print(fmt.Sprintf("answer %q %v", answer, err))
 		}()
 	case "/asklater": // asks when the file arg appears
@@ -162,7 +167,12 @@ func command(ed *repl.Editor, line string) int {
 				}
 				time.Sleep(time.Millisecond)
 			}
-			answer, err := ed.Ask(context.Background(), "Sure?", func(s string) bool { return s == "y" })
+			answer, err := ed.Ask(context.Background(), "Sure?", func(s string) string {
+				if s == "y" {
+					return ""
+				}
+				return "y"
+			})
 			ed.Print(fmt.Sprintf("answer %q %v", answer, err))
 		}()
 	case "/evil":

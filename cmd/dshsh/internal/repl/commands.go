@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -86,6 +87,8 @@ func (l *Loop) runScriptCommand(g *runtime.Generation, c *loop.Command, args str
 		defer g.Release()
 		out, err := c.Run(l.Agent(), args)
 		switch {
+		case errors.Is(err, errCancelled):
+			l.Say(render.Visible("/" + c.Name + ": cancelled"))
 		case err != nil:
 			l.Say(render.Visible(fmt.Sprintf("/%s: %v", c.Name, err)))
 		case out != "":
@@ -232,7 +235,11 @@ func (l *Loop) cmdScripts(ctx context.Context, args string) {
 	case verb == "rollback":
 		_, err = m.Rollback(ctx)
 	default:
-		l.Say("/scripts, /scripts on NAME, /scripts off NAME, /scripts trust, /scripts rollback")
+		hint := ""
+		if near := runtime.Nearest(verb, []string{"on", "off", "trust", "rollback"}); near != "" {
+			hint = " (did you mean " + near + "?)"
+		}
+		l.Say(render.Visible("there is no /scripts "+verb+hint) + "; /scripts, /scripts on NAME, /scripts off NAME, /scripts trust, /scripts rollback")
 		return
 	}
 	if err != nil {
@@ -250,7 +257,7 @@ func (l *Loop) listScripts(ctx context.Context) {
 		version := ""
 		line := fmt.Sprintf("%-24s %s", render.Visible(s.ID), s.State)
 		if s.Hash != "" {
-			version = fmt.Sprintf("\n    version %.8s, %s, in force since %s (scripts %d)", s.Hash, plural(s.Listeners, "listener"), s.Since.Format("15:04:05"), s.Generation)
+			version = fmt.Sprintf("\n    version %.8s, %s, in force since %s (scripts %d)", s.Hash, s.Offers, s.Since.Format("15:04:05"), s.Generation)
 		}
 		if needs := l.shell.Needs(ctx, s.ID); needs != "" {
 			line += "\n    needs " + needs
@@ -260,13 +267,6 @@ func (l *Loop) listScripts(ctx context.Context) {
 		}
 		l.Say(line + version)
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (l *Loop) cmdReload(ctx context.Context, _ string) {

@@ -39,6 +39,9 @@ func (l *Loop) CompleteLine(line string, pos int) []Candidate {
 		words = []string{"on ", "off ", "trust", "rollback"}
 		if verb, _, ok := strings.Cut(arg, " "); ok {
 			words = nil
+			if verb != "on" && verb != "off" {
+				break
+			}
 			for _, s := range l.shell.Scripts().Status(context.Background()) {
 				words = append(words, verb+" "+s.File)
 			}

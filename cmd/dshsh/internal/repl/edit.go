@@ -119,9 +119,9 @@ func (e *Editor) enter(in *input) (do rune, line []rune) {
 	b := &in.buf
 	if in.ask != nil {
 		text := strings.TrimSpace(e.pastes.expand(b.text))
-		if in.ask.valid != nil && !in.ask.valid(text) {
+		if want := in.ask.wants(text); want != "" {
 			e.ring()
-			e.hint = "that is no answer to the question above; Ctrl-C to give none"
+			e.hint = "that is no answer to the question above: type " + want + "; Ctrl-C to give none"
 			b.set(nil)
 			return readline.CharBell, nil
 		}

@@ -79,10 +79,11 @@ func (e *Editor) plainLine(text string) {
 	if q := e.cur.ask; q != nil {
 		defer e.redraw()
 		defer e.mu.Unlock()
-		if answer := strings.TrimSpace(text); q.valid == nil || q.valid(answer) {
+		answer := strings.TrimSpace(text)
+		if want := q.wants(answer); want == "" {
 			e.answer(q, answer, nil)
 		} else {
-			e.out.add("that is no answer; " + q.text + "\n")
+			e.out.add("that is no answer: type " + want + "; " + q.text + "\n")
 		}
 		return
 	}

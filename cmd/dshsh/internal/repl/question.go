@@ -16,7 +16,7 @@ func (l *Loop) Approve(ctx context.Context, q loop.Question, always func()) (loo
 	var err error
 	cols, _ := l.ed.Size()
 	werr := l.shell.Host().Thread.Away(func() {
-		ans, err = l.ed.Ask(ctx, questionText(q, cols), func(s string) bool { return answerOf(s) != "" })
+		ans, err = l.ed.Ask(ctx, questionText(q, cols), wanting("y, n or always", func(s string) bool { return answerOf(s) != "" }))
 	})
 	switch {
 	case werr != nil:
@@ -37,6 +37,16 @@ func (l *Loop) Approve(ctx context.Context, q loop.Question, always func()) (loo
 		return loop.Answer{Allow: true}, nil
 	}
 	return loop.Answer{Reason: "the user said no"}, nil
+}
+
+// wanting makes an Editor.Ask's check of a test: want is what may be answered.
+func wanting(want string, valid func(string) bool) func(string) string {
+	return func(s string) string {
+		if valid(s) {
+			return ""
+		}
+		return want
+	}
 }
 
 func answerOf(s string) string {

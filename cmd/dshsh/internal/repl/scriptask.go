@@ -17,7 +17,7 @@ import (
 // questions queue. Ctrl-C cancels the turn that waits for the answer.
 func (l *Loop) Ask(ctx context.Context, q runtime.Question) (runtime.Answer, error) {
 	cols, _ := l.ed.Size()
-	ans, err := l.ed.Ask(ctx, scriptQuestion(q, cols), func(s string) bool { _, ok := scriptAnswer(q, s); return ok })
+	ans, err := l.ed.Ask(ctx, scriptQuestion(q, cols), wanting(answersTo(q), func(s string) bool { _, ok := scriptAnswer(q, s); return ok }))
 	switch {
 	case errors.Is(err, ErrNoPerson):
 		return runtime.Answer{}, runtime.ErrNobody
@@ -25,12 +25,23 @@ func (l *Loop) Ask(ctx context.Context, q runtime.Question) (runtime.Answer, err
 		if a, ok := q.Owner.(loop.Agent); ok {
 			a.Cancel(loop.Cause{Kind: loop.CauseUser}, loop.CancelOptions{KeepInbox: true})
 		}
-		return runtime.Answer{}, errors.New("cancelled at the question")
+		return runtime.Answer{}, errCancelled
 	case err != nil:
 		return runtime.Answer{}, err
 	}
 	a, _ := scriptAnswer(q, ans)
 	return a, nil
+}
+
+// errCancelled is what a question fails with that was answered by Ctrl-C.
+var errCancelled = errors.New("cancelled at the question")
+
+// answersTo says what may be answered.
+func answersTo(q runtime.Question) string {
+	if q.Kind == runtime.AskSelect {
+		return fmt.Sprintf("a number from 1 to %d, or an item", len(q.Items))
+	}
+	return "y or n"
 }
 
 // scriptQuestion is the text of a script's question; the last line is the prompt.
