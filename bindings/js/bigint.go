@@ -136,12 +136,15 @@ func callBig(at file.Idx, name string, args ...ast.Expression) ast.Expression {
 
 // guardBigMath rewrites the operators in a syntax tree.
 func guardBigMath(tree *ast.Program) {
-	rewriter{seen: map[uintptr]bool{}}.walk(reflect.ValueOf(tree).Elem())
+	rewriter{seen: map[uintptr]bool{}, replace: guardedExpression}.walk(reflect.ValueOf(tree).Elem())
 }
 
 // rewriter walks over a tree by reflection: what is to be replaced stands in fields of
 // any kind of node.
-type rewriter struct{ seen map[uintptr]bool }
+type rewriter struct {
+	seen    map[uintptr]bool
+	replace func(ast.Expression) ast.Expression // what stands for an expression, nil for itself
+}
 
 var expressionType = reflect.TypeFor[ast.Expression]()
 
@@ -153,7 +156,7 @@ func (r rewriter) walk(x reflect.Value) {
 		}
 		r.walk(x.Elem())
 		if x.Type() == expressionType && x.CanSet() {
-			if e := guardedExpression(x.Interface().(ast.Expression)); e != nil {
+			if e := r.replace(x.Interface().(ast.Expression)); e != nil {
 				x.Set(reflect.ValueOf(e))
 			}
 		}

@@ -64,16 +64,20 @@ func compileFile(id, file, code string, required bool) (*module, error) {
 		return nil, err
 	}
 	strict := strings.HasSuffix(file, ".mjs") || strings.HasSuffix(file, ".mts")
-	var err error
 	if isTypeScript(file) {
 		m.wrapped, m.lowered = true, true
-		m.prog, err = transform(id, file, code, strict)
-		return m, err
+		t, err := transform(id, file, code, strict)
+		if err != nil {
+			return nil, err
+		}
+		m.prog, m.imports = t.prog, t.imports
+		return m, nil
 	}
 	text := code
 	if required {
 		text = moduleHead + hashbang(code) + moduleTail
 	}
+	var err error
 	if m.prog, err = compile(id, file, text, strict); err == nil {
 		return m, nil
 	}
@@ -83,9 +87,9 @@ func compileFile(id, file, code string, required bool) (*module, error) {
 			err = plain
 		}
 	}
-	p, terr := transform(id, file, code, strict)
+	t, terr := transform(id, file, code, strict)
 	if terr == nil {
-		m.prog, m.wrapped, m.lowered = p, true, true
+		m.prog, m.imports, m.wrapped, m.lowered = t.prog, t.imports, true, true
 		return m, nil
 	}
 	return nil, worse(err, terr)

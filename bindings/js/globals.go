@@ -129,7 +129,7 @@ func (v *vm) makeGlobal(key string) goja.Value {
 	case "console":
 		return v.rt.NewDynamicObject(&console{v: v})
 	case "require":
-		return v.requireFrom("")
+		return v.requireFrom("", v.prog.main.imports)
 	case "module":
 		return v.mainModule()
 	case "exports":

@@ -18,13 +18,15 @@ type module struct {
 	name    string // below the script folder, with slashes: how errors call it
 	json    string // of a .json file
 	prog    *goja.Program
-	wrapped bool // prog gives a function of exports, require, module, __filename, __dirname
-	lowered bool // by esbuild: it may use symbols that goja has not
+	wrapped bool    // prog gives a function of exports, require, module, __filename, __dirname
+	lowered bool    // by esbuild: it may use symbols that goja has not
+	imports imports // what it takes by name
 	guards  guardSet
 }
 
 // requireFrom is the require function of a file in dir, a path below the script folder.
-func (v *vm) requireFrom(dir string) goja.Value {
+// taken is what that file imports by name, which is looked for at once.
+func (v *vm) requireFrom(dir string, taken imports) goja.Value {
 	return v.native("require", func(c goja.FunctionCall) goja.Value {
 		arg, ok := c.Argument(0).(goja.String)
 		if !ok {
@@ -35,14 +37,19 @@ func (v *vm) requireFrom(dir string) goja.Value {
 			if err != nil {
 				panic(v.throwable(fmt.Errorf("require: %w", err)))
 			}
-			return v.wrapObject(obj)
+			exports := v.wrapObject(obj)
+			v.checkImports(arg.String(), taken[arg.String()], exports)
+			return exports
 		}
-		exports, err := v.require(dir, arg.String())
+		exports, whole, err := v.require(dir, arg.String())
 		if err != nil {
 			if _, thrown := err.(*goja.Exception); thrown || isFatal(err) {
 				panic(err)
 			}
 			panic(v.throwable(err))
+		}
+		if whole {
+			v.checkImports(arg.String(), taken[arg.String()], exports)
 		}
 		return exports
 	})
@@ -66,30 +73,31 @@ func (v *vm) mainModule() *goja.Object {
 }
 
 // require finds, runs once and returns what a file exports. As in CommonJS, a file that
-// is required while it runs gives what it has exported so far.
-func (v *vm) require(dir, name string) (goja.Value, error) {
+// is required while it runs gives what it has exported so far, which is not the whole.
+func (v *vm) require(dir, name string) (exports goja.Value, whole bool, err error) {
 	path, err := v.prog.resolve(dir, name)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if m, ok := v.modules[path]; ok {
-		return m.Get("exports"), nil
+		return m.Get("exports"), !v.running[path], nil
 	}
 	m, err := v.prog.file(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	mod := v.rt.NewObject()
 	_ = mod.Set("exports", v.rt.NewObject())
 	if v.modules == nil {
-		v.modules = map[string]*goja.Object{}
+		v.modules, v.running = map[string]*goja.Object{}, map[string]bool{}
 	}
-	v.modules[path] = mod
+	v.modules[path], v.running[path] = mod, true
+	defer delete(v.running, path)
 	if err := v.runModule(m, mod); err != nil {
 		delete(v.modules, path)
-		return nil, err
+		return nil, false, err
 	}
-	return mod.Get("exports"), nil
+	return mod.Get("exports"), true, nil
 }
 
 func (v *vm) runModule(m *module, mod *goja.Object) error {
@@ -125,7 +133,7 @@ func (v *vm) runFile(m *module, mod *goja.Object) error {
 		return fmt.Errorf("require: %s closes a bracket that it has not opened", m.name)
 	}
 	exports := mod.Get("exports")
-	_, err = run(exports, exports, v.requireFrom(filepath.Dir(filepath.FromSlash(m.name))), mod, v.rt.ToValue(m.name), v.rt.ToValue(filepath.ToSlash(filepath.Dir(m.name))))
+	_, err = run(exports, exports, v.requireFrom(filepath.Dir(filepath.FromSlash(m.name)), m.imports), mod, v.rt.ToValue(m.name), v.rt.ToValue(filepath.ToSlash(filepath.Dir(m.name))))
 	return err
 }
 

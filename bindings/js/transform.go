@@ -34,14 +34,20 @@ const (
 // of a script's files are as they were when it is saved.
 var transforms = struct {
 	sync.Mutex
-	m map[[sha256.Size]byte]*goja.Program // shared, immutable
-}{m: map[[sha256.Size]byte]*goja.Program{}}
+	m map[[sha256.Size]byte]*transformed
+}{m: map[[sha256.Size]byte]*transformed{}}
 
 const maxTransforms = 256
 
+// transformed is a file that esbuild has translated. Immutable, shared.
+type transformed struct {
+	prog    *goja.Program
+	imports imports
+}
+
 // transform compiles a file that goja cannot read; its error is a *runtime.ScriptError
 // with the author's place and source line. Any goroutine.
-func transform(id, file, code string, strict bool) (*goja.Program, error) {
+func transform(id, file, code string, strict bool) (*transformed, error) {
 	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t\x00%s", file, strict, code))
 	transforms.Lock()
 	p := transforms.m[key]
@@ -62,7 +68,7 @@ func transform(id, file, code string, strict bool) (*goja.Program, error) {
 	return p, nil
 }
 
-func transformNew(id, file, code string, strict bool) (*goja.Program, error) {
+func transformNew(id, file, code string, strict bool) (*transformed, error) {
 	loader := api.LoaderJS
 	if isTypeScript(file) {
 		loader = api.LoaderTS
@@ -86,12 +92,13 @@ func transformNew(id, file, code string, strict bool) (*goja.Program, error) {
 	ast, err := goja.Parse(transformedName, out+"\n//# sourceMappingURL=map",
 		parser.WithSourceMapLoader(func(string) ([]byte, error) { return sm, nil }))
 	if err == nil {
+		taken := importsOf(ast)
 		if usesBigInts(code) {
 			guardBigMath(ast)
 		}
 		var p *goja.Program
 		if p, err = goja.CompileAST(ast, strict); err == nil {
-			return p, nil
+			return &transformed{p, taken}, nil
 		}
 	}
 	se := syntaxError(id, transformedName, out, err)

@@ -46,6 +46,7 @@ type vm struct {
 	awaiter    goja.Callable // made when first needed
 	noop       goja.Callable
 	modules    map[string]*goja.Object // required files, by path
+	running    map[string]bool         // those that have not run to their end
 	main       *goja.Object            // the script's own module object
 	preludeObj *goja.Object
 	timers     map[int64]*timer // that have not fired, or are repeated

@@ -17,7 +17,7 @@ func TestWordsAboutScripts(t *testing.T) {
 	s.WaitFor("no such script: count (did you mean count.js?)")
 	s.ready()
 	s.enter("/scripts rollback")
-	s.WaitFor("nothing that was saved since the start is left to take back")
+	s.WaitFor("nothing that was saved since the start is left to undo")
 	s.ready()
 	s.enter("/scripts of count.js")
 	s.WaitFor("there is no /scripts of (did you mean off?)")

@@ -165,8 +165,7 @@ func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err erro
 	return r, err
 }
 
-// Drop gives up held changes: what is in force stays until the files change again. Reload
-// puts them to Gate once more, which is told that they were dropped.
+// Drop gives up held changes: what is in force stays until the files change again.
 func (m *Manager) Drop(ctx context.Context, names ...string) error {
 	return m.do(ctx, func(context.Context) error {
 		var drop []*script
@@ -178,9 +177,8 @@ func (m *Manager) Drop(ctx context.Context, names ...string) error {
 			drop = append(drop, s)
 		}
 		for _, s := range drop {
-			asked := s.held.Asked
 			s.settle()
-			s.refused, s.dropped = true, !asked
+			s.refused = true
 		}
 		m.publish()
 		return nil

@@ -40,7 +40,7 @@ var (
 	ErrUnknown    = errors.New("no such script")
 	ErrAmbiguous  = errors.New("more than one script has that name")
 	ErrNotHeld    = errors.New("nothing of it is held")
-	ErrNoOlder    = errors.New("nothing that was saved since the start is left to take back")
+	ErrNoOlder    = errors.New("nothing that was saved since the start is left to undo")
 )
 
 // Folder is a place where scripts lie. Immutable.

@@ -236,7 +236,7 @@ func (l *Loop) cmdScripts(ctx context.Context, args string) {
 		_, err = m.Rollback(ctx)
 	default:
 		hint := ""
-		if near := runtime.Nearest(verb, []string{"on", "off", "trust", "rollback"}); near != "" {
+		if near := runtime.Nearest(verb, []string{"off", "on", "trust", "rollback"}); near != "" {
 			hint = " (did you mean " + near + "?)"
 		}
 		l.Say(render.Visible("there is no /scripts "+verb+hint) + "; /scripts, /scripts on NAME, /scripts off NAME, /scripts trust, /scripts rollback")
