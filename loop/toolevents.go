@@ -174,11 +174,14 @@ var (
 			Lua: "ctx.on('tools/execute', function(call, next) return next() end)",
 		}, runtime.Rules[ToolCall, ToolResult]{Decode: decodeToolResult, Outcome: func(ToolResult) string { return "replaced" }})
 	PostExecute = runtime.NewWaterfall[PostPayload, PostDecision]("tools/post-execute",
-		"Sees every result before the model does: accept, replace its content, or block it. A throw makes an error result.",
+		"Sees every result before the model does: accept, replace its content, or block it. next() gives what the inner layers make of it, its content too; an answer without next() leaves them out. What they block stays blocked. A throw makes an error result.",
 		runtime.Sample{
-			JS:  "ctx.on('tools/post-execute', ({ result }) => {\n  const text = result.content.map((b) => b.text).join('');\n  if (text.includes('SECRET')) return { kind: 'accept', content: text.replaceAll('SECRET', '[cut]') };\n});",
-			Lua: "ctx.on('tools/post-execute', function(e)\n  local b = e.result.content[1]\n  if b and b.text:find('SECRET', 1, true) then return { kind = 'accept', content = (b.text:gsub('SECRET', '[cut]')) } end\nend)",
-		}, runtime.Rules[PostPayload, PostDecision]{Decode: decodePost, Outcome: func(d PostDecision) string { return d.Kind }})
+			JS: "ctx.on('tools/post-execute', async (call, next) => {\n  const { content } = await next();\n  const cut = (text) => text.replaceAll('SECRET', '[cut]');\n" +
+				"  return { kind: 'accept', content: content.map((b) => (b.text ? { ...b, text: cut(b.text) } : b)) };\n});",
+			Lua: "ctx.on('tools/post-execute', function(call, next)\n  local content = {}\n  for i, b in ipairs(next().content) do\n" +
+				"    content[i] = b.text and { type = 'text', text = (b.text:gsub('SECRET', '[cut]')) } or b\n  end\n  return { kind = 'accept', content = content }\nend)",
+		}, runtime.Rules[PostPayload, PostDecision]{Decode: decodePost, Merge: mergePosts, View: viewPost,
+			Outcome: func(d PostDecision) string { return d.Kind }})
 	ToolsResult = runtime.NewEmit[PostPayload]("tools/result",
 		"The final outcome of every executed call, just before it is recorded.",
 		emitSample("tools/result", "e.name"))
@@ -283,6 +286,69 @@ func mergeApprovals(m runtime.Merging[ApprovalPayload, Approval]) (Approval, err
 		}
 	}
 	return m.Inner()
+}
+
+// mergePosts: what an answer leaves out stays as the inner layers made it, if it asked
+// them, and what they blocked stays blocked. One that did not ask them leaves them out,
+// which is told.
+func mergePosts(m runtime.Merging[PostPayload, PostDecision]) (PostDecision, error) {
+	switch {
+	case m.Err != nil:
+		return m.Own, m.Err
+	case !m.Answered:
+		return m.Inner()
+	case m.Own.Kind == "block":
+		return m.Own, nil
+	case !m.Called:
+		for _, l := range m.Within() {
+			m.Payload.Agent.(*agent).leftOut(m.Listener.Instance, l.Instance, m.Payload.Name)
+		}
+		return m.Own.over(PostDecision{Content: m.Payload.Result.Content}), nil
+	}
+	inner, err := m.Inner()
+	if err != nil || inner.Kind == "block" {
+		return inner, err
+	}
+	return m.Own.over(inner), nil
+}
+
+// over is d with what it does not say as in inner.
+func (d PostDecision) over(inner PostDecision) PostDecision {
+	if d.Content == nil && d.Value == nil {
+		d.Content, d.Value = inner.Content, inner.Value
+	}
+	if d.AdditionalContexts == nil {
+		d.AdditionalContexts = inner.AdditionalContexts
+	}
+	return d
+}
+
+// viewPost is what next gives: with the content that the model would see, whatever was
+// decided.
+func viewPost(d PostDecision) runtime.Value {
+	switch {
+	case d.Kind == "block":
+		d.Content = d.Feedback
+	case d.Value != nil:
+		d.Content = Content{model.Text(string(d.Value))}
+	}
+	if d.Content == nil {
+		d.Content = Content{}
+	}
+	return runtime.ValueOf(d)
+}
+
+// leftOut says once that a script's answer kept another from seeing results.
+func (a *agent) leftOut(by, in *runtime.Instance, tool string) {
+	pair := [2]string{by.ID, in.ID}
+	if a.skips[pair] {
+		return
+	}
+	if a.skips == nil {
+		a.skips = map[[2]string]bool{}
+	}
+	a.skips[pair] = true
+	a.h.cfg.Notices.Logged(by, "warn", fmt.Sprintf("answered tools/post-execute without next(): %s did not see the result of %s", in.File, tool))
 }
 
 // resultShape is a result as scripts write it.

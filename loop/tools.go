@@ -333,8 +333,8 @@ func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolRe
 	if act.aborted() {
 		return a.unseen(t, res)
 	}
-	d, err := PostExecute.Run(a.h.Host, t, PostPayload{ToolCall: call, Result: res}, func(PostPayload) (PostDecision, error) {
-		return PostDecision{Kind: "accept"}, nil
+	d, err := PostExecute.Run(a.h.Host, t, PostPayload{ToolCall: call, Result: res}, func(p PostPayload) (PostDecision, error) {
+		return PostDecision{Kind: "accept", Content: p.Result.Content}, nil
 	})
 	if err != nil {
 		if act.aborted() {

@@ -112,8 +112,13 @@ type Merging[P, R any] struct {
 	Own      R     // its answer, if Answered
 	Answered bool  // false: it abstained, passed the inner result on, or failed
 	Err      error // it failed
+	// Called says that the listener called next, so that Inner has its result at hand.
+	Called bool
 	// Inner runs the inner layers, once; called again it gives the same.
 	Inner func() (R, error)
+	// Within are the inner listeners of other scripts that are meant: those that an answer
+	// skips where Inner is not called.
+	Within func() []*Listener
 }
 
 // NewEmit declares an emit event.

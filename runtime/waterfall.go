@@ -218,7 +218,7 @@ func (run *waterfallRun[P, R]) scriptLayer(i int, l *Listener, p P) (R, error) {
 	rules := run.w.rules
 	place := run.begin(Verdict{Script: l.Instance.ID, Line: l.Pos.Line, Hash: l.Instance.Hash})
 	in := &innerCall[R]{}
-	m := Merging[P, R]{Payload: p, Listener: l, Inner: func() (R, error) {
+	m := Merging[P, R]{Payload: p, Listener: l, Within: func() []*Listener { return run.within(i, p) }, Inner: func() (R, error) {
 		if !in.called {
 			in.called = true
 			in.r, in.err = run.inside(i+1, p)
@@ -232,10 +232,21 @@ func (run *waterfallRun[P, R]) scriptLayer(i int, l *Listener, p P) (R, error) {
 		m.Answered = m.Err == nil
 	}
 	run.end(place, in, m.Own, m.Answered, m.Err)
+	m.Called = in.called
 	if in.passedOn(m.Err) {
 		m.Err = in.err
 	}
 	return rules.Merge(m)
+}
+
+// within are the listeners inside the i-th that other scripts have for this payload.
+func (run *waterfallRun[P, R]) within(i int, p P) (ls []*Listener) {
+	for _, l := range run.ls[i+1:] {
+		if l.Instance != nil && l.Instance != run.ls[i].Instance && hears(l, run.t, p) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
 }
 
 // ask calls the listener, waits until it has settled and its next has ended, and reads

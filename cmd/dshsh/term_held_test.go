@@ -64,3 +64,55 @@ func TestR046_ASaveBesideAToolThatOnlyReads(t *testing.T) {
 }
 
 func guardVersion(v string) string { return strings.ReplaceAll(guardCounts, "VERSION", v) }
+
+// A change that was answered with n is asked about again by /reload, and not taken before.
+func TestReloadAsksAgainAboutWhatWasRefused(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{rows: 60, cols: 160, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust", "--approve", "all")
+	s.WaitFor(" in force: ")
+	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
+	s.waitFile("one")
+	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
+	s.WaitFor("Take the change? y / n / show")
+	s.Type("n", repltest.Enter)
+	s.WaitFor("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
+	s.write("go", "")
+	s.ready()
+	s.clear()
+	s.enter("/reload")
+	s.WaitFor("Take the change? y / n / show")
+	if strings.Contains(s.text(), "1 -> 2") {
+		t.Errorf("taken without an answer:\n%s", s.text())
+	}
+	s.Type("y", repltest.Enter)
+	s.WaitFor("scripts 1 -> 2  guard.js changed")
+	s.ready()
+	s.quit()
+}
+
+// A revoke in another shell is not undone by a save in this one: the save waits for an
+// answer, and the folder stays untrusted until then.
+func TestASaveDoesNotUndoARevoke(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{rows: 60, cols: 160, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust")
+	s.WaitFor(" in force: ")
+	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
+	s.WaitFor("scripts 1 -> 2  guard.js changed")
+	s.run(place{}, "scripts", "trust", "--revoke")
+	s.write(".dshsh/scripts/guard.js", guardVersion("v3"))
+	s.WaitFor("The trust in this folder was taken back, and its scripts have changed: guard.js")
+	s.WaitFor("Trust the folder again and take the change? y / n / show")
+	s.Type("n", repltest.Enter)
+	s.WaitFor("not taken: the scripts in force stay")
+	s.ready()
+	s.clear()
+	s.write(".dshsh/scripts/guard.js", guardVersion("v4")) // no new question at every save
+	s.enter("/scripts trust")
+	s.WaitFor("scripts 2 -> 3  guard.js changed")
+	s.ready()
+	s.quit()
+
+	s = opened(t, place{dir: s.dir, home: s.home})
+	s.WaitFor(" in force: ")
+	s.quit()
+}

@@ -175,7 +175,7 @@ func TestReadingIsBounded(t *testing.T) {
 	} {
 		began := time.Now()
 		c := bash.Parse(command)
-		if d := time.Since(began); d > 3*time.Second {
+		if d := time.Since(began); d > 20*time.Second { // none takes a second on a machine with nothing else to do
 			t.Errorf("%.20q: %v", command, d)
 		}
 		if len(command) > bash.MaxText && (!c.Dynamic || c.Error == "") {

@@ -165,7 +165,8 @@ func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err erro
 	return r, err
 }
 
-// Drop gives up held changes: what is in force stays until the files change again.
+// Drop gives up held changes: what is in force stays until the files change again. Reload
+// puts them to Gate once more, which is told that they were dropped.
 func (m *Manager) Drop(ctx context.Context, names ...string) error {
 	return m.do(ctx, func(context.Context) error {
 		var drop []*script
@@ -177,8 +178,9 @@ func (m *Manager) Drop(ctx context.Context, names ...string) error {
 			drop = append(drop, s)
 		}
 		for _, s := range drop {
+			asked := s.held.Asked
 			s.settle()
-			s.refused = true
+			s.refused, s.dropped = true, !asked
 		}
 		m.publish()
 		return nil

@@ -150,9 +150,24 @@ func TestTakeAndDrop(t *testing.T) {
 	r.idle()
 	r.says("a2 b")
 	wantErr(t, r.m.Drop(t.Context(), "b.js"), ErrNotHeld)
+
+	// By hand the gate is asked again, and told of it; other content is no dropped change.
+	if c := g.last(); c.Dropped {
+		t.Error("a change is called dropped before it was")
+	}
+	_, err = r.m.Reload(t.Context())
+	r.ok(err)
+	if c := g.last(); c.ID != "project/b.js" || !c.Dropped {
+		t.Errorf("asked about %+v", c)
+	}
+	r.state("project/b.js", StateHeld)
+	r.ok(r.m.Drop(t.Context(), "b.js"))
 	g.answer(Take)
 	r.write("b.js", "say b3")
 	r.says("a2 b3")
+	if c := g.last(); c.Dropped {
+		t.Error("other content is called dropped")
+	}
 }
 
 func TestTakeWhatHasChangedSince(t *testing.T) {

@@ -62,6 +62,8 @@ type Candidate struct {
 	// Since is the earliest moment at which the change can have come; zero for what was
 	// there at the start, or has not changed since it was last decided about.
 	Since time.Time
+	// Dropped: this very change was held by Gate and given up by Drop.
+	Dropped bool
 	// Asked: it was Ask, not Gate, that put it off.
 	Asked bool
 }

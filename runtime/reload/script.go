@@ -49,6 +49,7 @@ type script struct {
 	with    []string  // these failed while it was not believed yet: it came together with them
 	held    *Candidate
 	refused bool    // the gate, or Drop, said no to last
+	dropped bool    // it was Drop, of what the gate had held
 	back    bool    // a rollback took it out of force
 	before  *member // what was in force when it was switched off
 	first   bool    // it was there at the start and has never loaded
@@ -109,7 +110,7 @@ func (s *script) open() bool {
 // settle ends every open question about the script.
 func (s *script) settle() {
 	s.noticed = time.Time{}
-	s.failure, s.waits, s.with, s.held, s.refused, s.back = nil, nil, nil, nil, false, false
+	s.failure, s.waits, s.with, s.held, s.refused, s.dropped, s.back = nil, nil, nil, nil, false, false, false
 }
 
 // snapshots are those whose files matter: what is in force and what was tried last.
@@ -239,7 +240,8 @@ func (c *change) files() []FileChange {
 }
 
 func (m *Manager) candidate(c *change) Candidate {
-	cand := Candidate{ID: c.s.id, File: c.s.file, Path: c.s.path, Layer: c.s.layer, Kind: c.kind, Files: c.files()}
+	cand := Candidate{ID: c.s.id, File: c.s.file, Path: c.s.path, Layer: c.s.layer, Kind: c.kind, Files: c.files(),
+		Dropped: c.s.dropped && c.since.IsZero()}
 	if !c.since.IsZero() {
 		cand.Since = m.c.Now().Add(-time.Since(c.since))
 	}

@@ -76,9 +76,9 @@ func readsOnly(tools []tool.Tool) func(name string, args []byte) bool {
 }
 
 // verdict decides about a change of a project's scripts: none before the folder is trusted,
-// and none that a tool may have made.
+// none that a tool may have made, and none that was answered with no.
 func (s *sh) verdict(c reload.Candidate) reload.Verdict {
-	if !s.isTrusted() || !c.Since.IsZero() && s.writers.suspect(c.Since) {
+	if !s.isTrusted() || c.Dropped || !c.Since.IsZero() && s.writers.suspect(c.Since) {
 		return reload.Hold
 	}
 	return reload.Take

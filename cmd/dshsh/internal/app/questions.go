@@ -126,6 +126,9 @@ func (p *prompt) gateQuestion(held []reload.Candidate) *question {
 	q := &question{show: held, yes: p.take, line: untrustedLine(p.sh, reload.Report{Held: held})}
 	if !p.isTrusted() {
 		q.key = "trust"
+		if n := p.wasRevoked(); n > 0 {
+			return p.revokedQuestion(q, n)
+		}
 		q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%s"+
 			"They see and change what the agent does. What they need beyond that is asked about when they run.\nRun the scripts? y / n / show ", heldNames(held), heldDetails(held))
 		q.no = func(context.Context) error {
@@ -144,6 +147,20 @@ func (p *prompt) gateQuestion(held []reload.Candidate) *question {
 		p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
 		p.note(q.key, false)
 		return p.manager.Drop(ctx, ids...)
+	}
+	return q
+}
+
+// revokedQuestion asks again about a folder that was trusted when this shell began, or
+// since, and has lost it from outside.
+func (p *prompt) revokedQuestion(q *question, n int) *question {
+	q.key = fmt.Sprintf("trust %d", n)
+	q.text = fmt.Sprintf("The trust in this folder was taken back, and its scripts have changed: %s\n%s"+
+		"Those in force stay as they are.\nTrust the folder again and take the change? y / n / show ", heldNames(q.show), heldDetails(q.show))
+	q.line = "the trust in this folder was taken back, so the change is not taken: " + heldNames(q.show)
+	q.no = func(context.Context) error {
+		p.loop.Say("not taken: the scripts in force stay until you leave; `/scripts trust` trusts the folder again")
+		return nil
 	}
 	return q
 }

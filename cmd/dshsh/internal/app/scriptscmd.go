@@ -205,7 +205,7 @@ func revokeTrust(e *Env, f *flags) error {
 	if err := errors.Join(err, s.trusts.Forget(s.projectScripts())); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stdout, "%s is not trusted, and %d grants are taken back; a shell that runs keeps what it has\n", s.projectScripts(), n)
+	fmt.Fprintf(e.Stdout, "%s is not trusted, and %d grants are taken back; a shell that runs keeps what it has, and takes no change any more without asking\n", s.projectScripts(), n)
 	return nil
 }
 

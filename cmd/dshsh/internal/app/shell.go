@@ -54,6 +54,7 @@ type sh struct {
 	grants    *grants
 	mu        sync.Mutex // guards trusted and onReport
 	trusted   bool       // the project's scripts may run
+	revoked   int        // how often the trust was taken back from outside
 	onReport  func()     // scripts have come or changed, or wait for an answer
 	approvals policy.Approvals
 	shown     map[string]string // last failure shown, by script; on the host thread
@@ -317,11 +318,31 @@ func (s *sh) noteUnused(p loop.SessionPayload) error {
 
 // gate holds the project's scripts back until its folder is trusted.
 func (s *sh) gate(_ context.Context, cs []reload.Candidate) []reload.Verdict {
+	s.noticeRevoked()
 	out := make([]reload.Verdict, len(cs))
 	for i, c := range cs {
 		out[i] = s.verdict(c)
 	}
 	return out
+}
+
+// noticeRevoked looks whether the folder's trust was taken back from outside: what runs
+// goes on, but nothing that is saved from now on comes in without an answer.
+func (s *sh) noticeRevoked() {
+	if !s.trusts.Revoked(s.projectScripts()) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trusted = false
+	s.revoked++
+}
+
+// wasRevoked is how often the trust was taken back from outside.
+func (s *sh) wasRevoked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revoked
 }
 
 func (s *sh) isTrusted() bool {
@@ -330,7 +351,7 @@ func (s *sh) isTrusted() bool {
 	if s.trusted {
 		return true
 	}
-	if !s.f.trust {
+	if !s.f.trust || s.revoked > 0 {
 		fp, err := trust.Fingerprint(s.projectScripts())
 		if err != nil || !s.trusts.Trusted(s.projectScripts(), fp) {
 			return false
@@ -345,16 +366,20 @@ func (s *sh) trustProject() error {
 	s.mu.Lock()
 	s.trusted = true
 	s.mu.Unlock()
-	return s.rememberTrust()
-}
-
-// rememberTrust notes the content that was taken.
-func (s *sh) rememberTrust() error {
 	fp, err := trust.Fingerprint(s.projectScripts())
 	if err != nil {
 		return err
 	}
 	return s.trusts.Remember(s.projectScripts(), fp)
+}
+
+// renewTrust notes the content that was taken.
+func (s *sh) renewTrust() error {
+	fp, err := trust.Fingerprint(s.projectScripts())
+	if err != nil {
+		return err
+	}
+	return s.trusts.Renew(s.projectScripts(), fp)
 }
 
 // activated is called on the thread with every new generation.
@@ -404,7 +429,7 @@ func (s *sh) reloaded(r reload.Report) {
 		defer onReport()
 	}
 	if (r.Trigger == reload.TriggerSave || r.Trigger == reload.TriggerTake) && r.Old != r.New && s.isTrusted() && !s.anyHeld() {
-		if err := s.rememberTrust(); err != nil && !errors.Is(err, errNoFolder) {
+		if err := s.renewTrust(); err != nil && !errors.Is(err, errNoFolder) {
 			s.say(err.Error())
 		}
 	}

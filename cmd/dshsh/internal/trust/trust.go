@@ -93,6 +93,38 @@ func (s *Store) Remember(folder, fingerprint string) error {
 	return update(s.path, func(m folders) { m[folder] = fingerprint })
 }
 
+// Renew is Remember for a folder whose content has changed under trust: one that another
+// shell has taken the trust from meanwhile stays untrusted.
+func (s *Store) Renew(folder, fingerprint string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, had := s.folders[folder]
+	if old == fingerprint {
+		return nil
+	}
+	return update(s.path, func(m folders) {
+		if _, has := m[folder]; has || !had {
+			m[folder], s.folders[folder] = fingerprint, fingerprint
+		}
+	})
+}
+
+// Revoked says that the folder was trusted and is no longer, by what is on the disk now,
+// and forgets it then. What cannot be read trusts nothing.
+func (s *Store) Revoked(folder string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, had := s.folders[folder]; !had {
+		return false
+	}
+	now, err := load[folders](s.path)
+	if _, has := now[folder]; err == nil && has {
+		return false
+	}
+	delete(s.folders, folder)
+	return true
+}
+
 // Forget no longer trusts the folder.
 func (s *Store) Forget(folder string) error {
 	s.mu.Lock()

@@ -53,6 +53,43 @@ func TestTwoShells(t *testing.T) {
 	}
 }
 
+// TestRevokedElsewhere: what one shell revokes another does not bring back by renewing.
+func TestRevokedElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	one := open(t, dir)
+	if err := one.Renew("/p", "f1"); err != nil { // trusted by its command line
+		t.Fatal(err)
+	}
+	if one.Revoked("/p") || one.Revoked("/q") {
+		t.Error("revoked by nobody")
+	}
+	two := open(t, dir)
+	if err := two.Forget("/p"); err != nil {
+		t.Fatal(err)
+	}
+	if err := one.Renew("/p", "f2"); err != nil {
+		t.Fatal(err)
+	}
+	if now := open(t, dir); now.Known("/p") {
+		t.Error("the trust is back")
+	}
+	if !one.Revoked("/p") || one.Known("/p") || one.Revoked("/p") {
+		t.Error("the revoke is not noticed, or twice")
+	}
+	if err := one.Remember("/p", "f2"); err != nil {
+		t.Fatal(err)
+	}
+	if now := open(t, dir); !now.Trusted("/p", "f2") || one.Revoked("/p") {
+		t.Error("an answer does not trust it again")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "trust.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !one.Revoked("/p") {
+		t.Error("a file that cannot be read trusts it")
+	}
+}
+
 // TestBrokenFiles grant nothing, and are not written over.
 func TestBrokenFiles(t *testing.T) {
 	dir := t.TempDir()
