@@ -2,7 +2,9 @@ package loop
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"dshsh/loop/model"
+	"dshsh/runtime"
 	"dshsh/session"
 )
 
@@ -124,30 +127,18 @@ var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 func renderSystem(asm Assembly, cfg model.Config) (string, error) {
 	sections := slices.Clone(asm.Sections)
 	slices.SortStableFunc(sections, func(x, y PromptSection) int { return x.Order - y.Order })
+	vars := maps.Clone(asm.Variables)
+	if vars == nil {
+		vars = map[string]string{}
+	}
+	vars["model"], vars["provider"] = cfg.Model, cfg.Provider
 	var parts []string
 	for _, s := range sections {
 		text := s.Text
 		if !s.Literal {
-			var bad error
-			text = reference.ReplaceAllStringFunc(text, func(ref string) string {
-				name := strings.TrimSpace(ref[2 : len(ref)-2])
-				switch name {
-				case "model":
-					return cfg.Model
-				case "provider":
-					return cfg.Provider
-				}
-				v, ok := asm.Variables[name]
-				if !ok && bad == nil {
-					bad = fmt.Errorf("the prompt section %q refers to an unknown variable %q", s.Name, name)
-				}
-				return v
-			})
-			if bad == nil && strings.Contains(reference.ReplaceAllString(s.Text, ""), "{{") {
-				bad = fmt.Errorf("the prompt section %q has a malformed reference: want {{name}}, or mark the section literal", s.Name)
-			}
-			if bad != nil {
-				return "", bad
+			var err error
+			if text, err = expand(text, vars); err != nil {
+				return "", fmt.Errorf("the prompt section %q %w", s.Name, err)
 			}
 		}
 		if text != "" {
@@ -155,6 +146,29 @@ func renderSystem(asm Assembly, cfg model.Config) (string, error) {
 		}
 	}
 	return strings.Join(parts, "\n\n"), nil
+}
+
+// expand puts variables in. Its error goes on from the name of what holds the text.
+func expand(text string, vars map[string]string) (string, error) {
+	const literal = "{{ as it is takes literal: true"
+	var bad error
+	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
+		name := strings.TrimSpace(ref[2 : len(ref)-2])
+		v, ok := vars[name]
+		if !ok && bad == nil {
+			names := slices.Sorted(maps.Keys(vars))
+			hint := ""
+			if near := runtime.Nearest(name, names); near != "" {
+				hint = fmt.Sprintf(" (did you mean %q?)", near)
+			}
+			bad = fmt.Errorf("refers to an unknown variable %q%s; there are: %s; %s", name, hint, strings.Join(names, ", "), literal)
+		}
+		return v
+	})
+	if bad == nil && strings.Contains(reference.ReplaceAllString(text, ""), "{{") {
+		bad = errors.New("has a malformed reference: want {{name}}; " + literal)
+	}
+	return out, bad
 }
 
 // headerState is the last header and context that the log holds. Used on the host

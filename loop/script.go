@@ -118,7 +118,7 @@ func scriptSend(c *runtime.Call, v runtime.Value, target string, wakeup bool) er
 
 // members are what the loop adds to ctx.
 func (h *Host) members() []*runtime.Member {
-	return append(promptMembers(), []*runtime.Member{
+	return append(h.promptMembers(), []*runtime.Member{
 		{Name: "tool", Load: true, Doc: "Offers the model a tool.", Signature: "(def: ToolDefinition): () => void", Fn: h.ctxTool},
 		{Name: "command", Load: true, Doc: "Adds a slash command to the prompt; what run returns is printed.",
 			Signature: "(name: string, def: CommandDefinition): () => void", Fn: h.ctxCommand},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"dshsh/loop/model"
@@ -23,18 +24,20 @@ type piece struct {
 const pieceOptions = "{ order?: number; literal?: boolean; text: string | ((about: { agent: Agent }) => string | Promise<string>) }"
 
 // promptMembers are ctx.section and ctx.context.
-func promptMembers() []*runtime.Member {
+func (h *Host) promptMembers() []*runtime.Member {
 	return []*runtime.Member{
 		{Name: "section", Load: true, Doc: "Adds a section to the system prompt; a function is asked at every step, and what it throws fails the turn. {{name}} stands for a variable unless the section is literal.",
 			Signature: "(name: string, section: " + pieceOptions + "): () => void",
-			Fn:        func(c *runtime.Call) (runtime.Value, error) { return ctxPiece(c, offerSection) }},
+			Fn:        func(c *runtime.Call) (runtime.Value, error) { return h.ctxPiece(c, offerSection) }},
 		{Name: "context", Load: true, Doc: "Adds a piece of runtime context, which the model is told when it has changed.",
 			Signature: "(name: string, context: " + pieceOptions + "): () => void",
-			Fn:        func(c *runtime.Call) (runtime.Value, error) { return ctxPiece(c, offerContext) }},
+			Fn:        func(c *runtime.Call) (runtime.Value, error) { return h.ctxPiece(c, offerContext) }},
 	}
 }
 
-func ctxPiece(c *runtime.Call, kind string) (runtime.Value, error) {
+// ctxPiece registers a piece. A text that is there is checked now: a prompt with a hole in
+// it would fail every turn. What a listener adds to the variables a function may use.
+func (h *Host) ctxPiece(c *runtime.Call, kind string) (runtime.Value, error) {
 	var name string
 	var def struct {
 		Order   int  `json:"order,omitempty"`
@@ -53,6 +56,16 @@ func ctxPiece(c *runtime.Call, kind string) (runtime.Value, error) {
 		return nil, fmt.Errorf(`%s: missing field "text"`, c.Name)
 	case string:
 		p.text = t
+		if kind == offerSection && !p.literal {
+			vars := maps.Clone(h.cfg.Variables)
+			if vars == nil {
+				vars = map[string]string{}
+			}
+			vars["model"], vars["provider"] = "", ""
+			if _, err := expand(t, vars); err != nil {
+				return nil, fmt.Errorf("%s: the section %q %w; a variable that a listener adds can be used in a text that is a function", c.Name, name, err)
+			}
+		}
 	case runtime.Func:
 		p.fn = t
 	default:

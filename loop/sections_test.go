@@ -83,7 +83,8 @@ throw new Error('no tone') } })`, `ctx.section('tone', { text = function()
 error('no tone') end })`, "FILE:2: section tone: no tone"},
 		"rejects":   {`ctx.context('tone', { text: async () => { throw new Error('no tone') } })`, `ctx.context('tone', { text = function() ctx.sleep(1) error('no tone') end })`, "FILE:1: context tone: no tone"},
 		"no string": {`ctx.section('tone', { text: () => 5 })`, `ctx.section('tone', { text = function() return 5 end })`, "FILE:1: section tone: got number, want string"},
-		"malformed": {`ctx.section('tone', { text: 'a {{b' })`, `ctx.section('tone', { text = 'a {{b' })`, `the prompt section "cli/FILE/tone" has a malformed reference: want {{name}}, or mark the section literal`},
+		"malformed": {`ctx.section('tone', { text: () => 'a {{b' })`, `ctx.section('tone', { text = function() return 'a {{b' end })`, `the prompt section "cli/FILE/tone" has a malformed reference: want {{name}}; {{ as it is takes literal: true`},
+		"unknown":   {`ctx.section('tone', { text: () => '{{modle}}' })`, `ctx.section('tone', { text = function() return '{{modle}}' end })`, `the prompt section "cli/FILE/tone" refers to an unknown variable "modle" (did you mean "model"?); there are: model, provider; {{ as it is takes literal: true`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBoth(t, tc.js, tc.lua, func(t *testing.T, file, code string) {
@@ -128,7 +129,9 @@ func TestACancelEndsAScriptSection(t *testing.T) {
 func TestScriptSectionsAreCheckedAtLoad(t *testing.T) {
 	w := newWorld(t, always("ok"), withEngines)
 	for code, want := range map[string]string{
-		`ctx.section('', { text: 'x' })`:              "ctx.section: the name is empty",
+		`ctx.section('', { text: 'x' })`: "ctx.section: the name is empty",
+		`ctx.section('x', { text: 'On {{modle}}.' })`: `ctx.section: the section "x" refers to an unknown variable "modle" (did you mean "model"?); there are: model, provider; ` +
+			"{{ as it is takes literal: true; a variable that a listener adds can be used in a text that is a function",
 		`ctx.section('x', {})`:                        `ctx.section: missing field "text"`,
 		`ctx.context('x', { text: 5 })`:               "ctx.context: for parameter definition: text: got number, want string or function",
 		`ctx.section('x', { text: 'x', ordre: 1 })`:   `ctx.section: for parameter definition: unknown field "ordre" (did you mean "order"?)`,
