@@ -119,7 +119,7 @@ type Host struct {
 	deferred   []deferredOp               // rule 7: waits for the outermost operation's end
 	dropped    map[string]int             // by script: operations refused beyond the cap
 	warned     map[string]bool            // who was told of as dropped, since a person's last message
-	checked    map[*runtime.Instance]bool // whose filters have been looked at
+	checked    map[*runtime.Instance]bool // looked at by checkScripts
 	current    *agent                     // the one that ctx.agents.current means to a prompt
 
 	logsMu sync.Mutex // guards logs

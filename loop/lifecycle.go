@@ -228,6 +228,7 @@ func (a *agent) announce(source string) error {
 
 // sessionStart runs agent/session-start, whose failures are contained.
 func (a *agent) sessionStart(source string) {
+	defer a.h.checkScripts()
 	defer a.startOver()
 	if a.gone || a.disposing != nil {
 		return
@@ -291,6 +292,7 @@ func (a *agent) greet(in *runtime.Instance) {
 		if t.Ctx = a.life; !a.gone {
 			_ = AgentSessionStart.Run(a.h.Host, t, SessionStartPayload{Agent: a, Source: SourceStartup, Replay: true})
 		}
+		a.h.checkScripts()
 	})
 }
 

@@ -33,7 +33,6 @@ func (a *agent) openTurn(act *activity) bool {
 		act.failed = thrown
 		return true
 	}
-	a.checkFilters(act.gen)
 	TurnStarted.Fire(a.h.Host, a.target(), TurnPayload{Agent: a, Turn: turn, Signal: act.signal})
 	act.batch, act.failed = a.claim(turn, true)
 	if !fromScripts(act.batch) {

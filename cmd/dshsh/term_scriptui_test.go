@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"strings"
 	"testing"
 
 	"dshsh/cmd/dshsh/internal/repl/repltest"
@@ -138,4 +139,27 @@ ctx.command('stuck', { description = '', run = run, complete = function() ctx.sl
 			s.quit()
 		})
 	}
+}
+
+// What names no tool is told of at the prompt when the script comes into force, and of two
+// commands of one name /help shows the one in force.
+func TestScriptsThatNameNothing(t *testing.T) {
+	t.Parallel()
+	home := &shell{t: t, dir: t.TempDir()}
+	home.write("scripts/a.js", "ctx.command('deploy', { description: 'the hidden one', run: () => 'a' });")
+	home.write("scripts/b.lua", "ctx.command('deploy', { description = 'the shown one', run = function() return 'b' end })")
+	s := opened(t, place{home: home.dir, rows: 80, cols: 160})
+	s.WaitFor("[b.lua] warn: the command deploy is also in a.js:1; that of b.lua:1 is in force, since it comes later")
+	home.write("scripts/a.js", "ctx.on('tools/pre-execute', { filter: { tool: 'bsh' } }, () => {});\nctx.command('deploy', { description: 'the hidden one', run: () => 'a' });")
+	s.WaitFor(`[a.js] warn: line 1: the filter of tools/pre-execute names the tool "bsh", which there is not (did you mean "bash"?)`)
+	s.WaitFor("also in a.js:2; that of b.lua:1 is in force")
+	s.clear()
+	s.enter("/help")
+	s.WaitFor("the shown one (b.lua)")
+	if strings.Contains(s.text(), "the hidden one") {
+		t.Errorf("/help shows a command that is not in force:\n%s", s.text())
+	}
+	s.enter("/deploy")
+	s.WaitFor("\nb\n")
+	s.quit()
 }

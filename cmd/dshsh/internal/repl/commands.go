@@ -106,7 +106,11 @@ func (l *Loop) cmdHelp(ctx context.Context, _ string) {
 	}
 	h := l.shell.Host()
 	_ = h.Do(ctx, func() {
-		for _, r := range h.Current().Offers(loop.OfferCommand, l.Agent()) {
+		g := h.Current()
+		for _, r := range g.Offers(loop.OfferCommand, l.Agent()) {
+			if g.Find(loop.OfferCommand, r.Name, l.Agent()) != r {
+				continue // another one of that name is in force
+			}
 			c := r.Spec.(*loop.Command)
 			rows = append(rows, [2]string{"/" + render.Visible(c.Name), render.Visible(c.Description + " (" + r.Instance.File + ")")})
 		}
