@@ -33,7 +33,7 @@ func TestGuardIsObeyedAsItIsSaved(t *testing.T) {
 	s.enter(callHi)
 	s.WaitFor("bash gave an error")
 	s.ready()
-	s.in("* bash echo hi\n  ! Error: no shell today\n")
+	s.in("* bash echo hi\n  ! Error: no shell today (guard.js:1)\n")
 
 	s.write(".dshsh/scripts/guard.js", guardAbstains)
 	s.saved("scripts 1 -> 2  guard.js changed")

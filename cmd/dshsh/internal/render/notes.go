@@ -66,6 +66,7 @@ func (r *Renderer) turnEnd(rec session.Record, out *lines) {
 	r.inTurn, r.step, r.blame = false, stepView{}, ""
 	r.section, r.last = sectionNone, ""
 	clear(r.calls)
+	clear(r.denied)
 }
 
 func failureLine(f model.Failure) string {

@@ -45,6 +45,7 @@ type Renderer struct {
 	section section // what the last printed line belongs to
 	step    stepView
 	calls   map[string]callView // tool calls whose result has not been shown, by callId
+	denied  map[string]string   // who has denied a call, by its id
 	last    string              // callId of the call line printed last, "" after anything else
 	queued  int                 // length of the next-turn inbox
 	steered int                 // length of the next-step inbox
@@ -67,7 +68,7 @@ func New(o Options) *Renderer {
 	if o.ResultLines == 0 {
 		o.ResultLines = DefaultResultLines
 	}
-	return &Renderer{opts: o, calls: map[string]callView{}}
+	return &Renderer{opts: o, calls: map[string]callView{}, denied: map[string]string{}}
 }
 
 // SetWidth changes Options.Width, for lines to come.
@@ -152,6 +153,7 @@ var handlers = map[string]func(*Renderer, session.Record, *lines){
 	"tool/result":         (*Renderer).toolResult,
 	"tool/rewritten":      (*Renderer).toolRewritten,
 	"todo/write":          (*Renderer).todo,
+	"hook/decision":       (*Renderer).hookDecision,
 	"hook/error":          (*Renderer).hookError,
 	"script/quarantined":  (*Renderer).quarantined,
 	"llm/retry":           (*Renderer).retry,

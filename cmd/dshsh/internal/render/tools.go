@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	"dshsh/loop/model"
@@ -34,6 +35,30 @@ func (r *Renderer) toolCall(rec session.Record, out *lines) {
 		line = r.bold(name) + after
 	}
 	out.add(r.cyan("*") + " " + line)
+}
+
+// hookDecision notes which scripts have denied a call: the model is told the reason alone.
+func (r *Renderer) hookDecision(rec session.Record, _ *lines) {
+	var d struct {
+		Event   string `json:"event"`
+		CallID  string `json:"callId"`
+		Decided string `json:"decided"`
+		Layers  []struct {
+			Script  string `json:"script"`
+			Line    int    `json:"line"`
+			Outcome string `json:"outcome"`
+		} `json:"layers"`
+	}
+	if !read(rec, &d) || d.Decided != "deny" || d.Event != "tools/pre-execute" && d.Event != "approval/request" {
+		return
+	}
+	var by []string
+	for _, l := range d.Layers {
+		if l.Outcome == "deny" && l.Script != "" {
+			by = append(by, fmt.Sprintf("%s:%d", path.Base(l.Script), l.Line))
+		}
+	}
+	r.denied[d.CallID] = strings.Join(by, ", ")
 }
 
 // argumentLine shows a call's arguments in one line: the value that says most if there
@@ -85,10 +110,18 @@ func (r *Renderer) toolResult(rec session.Record, out *lines) {
 		if call, ok := r.calls[id]; ok && r.last != id && shown {
 			out.add("  " + r.dim(Clip("("+call.summary+")", r.room(2))))
 		}
+		text := textOf(b.Content)
+		if by := r.denied[id]; by != "" && b.IsError {
+			first, rest, more := strings.Cut(text, "\n")
+			if text = first + " (" + by + ")"; more {
+				text += "\n" + rest
+			}
+		}
 		delete(r.calls, id)
+		delete(r.denied, id)
 		r.last = ""
 		if shown {
-			r.resultLines(textOf(b.Content), b.IsError, out)
+			r.resultLines(text, b.IsError, out)
 		}
 	}
 }
