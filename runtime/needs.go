@@ -212,6 +212,21 @@ func (h *Host) Modules() []Module { return h.modules }
 // folder.
 const ModulePrefix = "dshsh/"
 
+// ModuleHint is " (did you mean ...?)" for what other runtimes call their modules for
+// files, programs and servers, else "".
+func ModuleHint(name string) string {
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "node:"), "/")
+	switch name {
+	case "fs", "fs-extra", "io", "lfs":
+		return ` (did you mean "dshsh/fs"?)`
+	case "exec", "child_process", "execa", "os":
+		return ` (did you mean "dshsh/exec"?)`
+	case "http", "https", "net", "axios", "node-fetch", "undici", "socket":
+		return ` (did you mean "dshsh/http"?)`
+	}
+	return ""
+}
+
 // Module finds a module by its whole name.
 func (h *Host) Module(name string) (Object, error) {
 	var names []string

@@ -144,7 +144,7 @@ func (p *program) resolve(dir, name string) (string, error) {
 	case p.src.Dir == "" || p.src.Read == nil:
 		return "", errors.New("require: this script has no folder to require from")
 	case !strings.HasPrefix(name, "./") && !strings.HasPrefix(name, "../") && name != "." && name != "..":
-		return "", fmt.Errorf("require: %q is not a relative path; files of the script folder are required as \"./name.js\", and there are no packages", name)
+		return "", fmt.Errorf("require: %q is not a relative path; files of the script folder are required as \"./name.js\", and there are no packages%s", name, runtime.ModuleHint(name))
 	}
 	base := filepath.Join(p.src.Dir, dir, filepath.FromSlash(name))
 	if !within(p.src.Dir, base) {

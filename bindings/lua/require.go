@@ -128,7 +128,7 @@ func (vm *machine) resolve(asked string) (path, name string, err error) {
 	if err != nil {
 		if os.IsNotExist(err) {
 			_, _ = src.Read(full) // so that its appearing counts as a change
-			err = fmt.Errorf("there is no file %s in the script's folder", filepath.ToSlash(rel)+ending)
+			err = fmt.Errorf("there is no file %s in the script's folder%s", filepath.ToSlash(rel)+ending, runtime.ModuleHint(strings.ReplaceAll(asked, ".", "/")))
 		}
 		return "", "", err
 	}

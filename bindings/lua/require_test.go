@@ -97,6 +97,7 @@ func TestRequireRefused(t *testing.T) {
 	}
 	for _, c := range []struct{ code, want string }{
 		{`require 'nothing'`, "a.lua:1: require 'nothing': there is no file nothing.lua in the script's folder"},
+		{`require 'socket.http'`, "a.lua:1: require 'socket.http': there is no file socket/http.lua in the script's folder (did you mean \"dshsh/http\"?)"},
 		{`require '../secret'`, "a.lua:1: require '../secret': it lies outside of the script's folder"},
 		{`require './sub/../../secret'`, "a.lua:1: require './sub/../../secret': it lies outside of the script's folder"},
 		{`require 'leak'`, "a.lua:1: require 'leak': it lies outside of the script's folder"},
