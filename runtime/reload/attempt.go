@@ -119,6 +119,9 @@ func (m *Manager) diff(a *attempt, v *view, seen map[string]window) (batch, agai
 			if f == nil {
 				m.forget(s)
 			} else if !unchanged { // so that On knows since when it is what it is
+				if a.trigger == TriggerSave && s.last != nil {
+					m.notices(a, s.file+" changed; it is off")
+				}
 				s.last, s.gone = newSnapshot(f.root, f.file, f.text), false
 			}
 		case m.lingering(a, s, f, v, unchanged, seen):

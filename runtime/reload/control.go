@@ -35,6 +35,7 @@ func (m *Manager) Off(ctx context.Context, name string) (r Report, err error) {
 			r = m.finish(a)
 			return nil
 		}
+		denied := s.live.standIn()
 		err = m.edit(ctx, a, func(next map[string]*live) bool {
 			moves := next[s.id] != nil
 			delete(next, s.id)
@@ -44,14 +45,27 @@ func (m *Manager) Off(ctx context.Context, name string) (r Report, err error) {
 			m.off[s.id] = true
 			s.settle()
 			m.release(s.id)
-			if a.report.Old == a.report.New {
-				m.notices(a, s.id+" is off")
+			switch {
+			case denied:
+				m.notices(a, s.file+" switched off until dshsh ends: "+m.stillDenied())
+			case a.report.Old == a.report.New:
+				m.notices(a, s.file+" is off until dshsh ends")
 			}
 		}
 		r = m.finish(a)
 		return err
 	})
 	return r, err
+}
+
+// stillDenied says whether tool calls are denied by other scripts that did not load.
+func (m *Manager) stillDenied() string {
+	for _, s := range m.ordered() {
+		if s.live.standIn() {
+			return "tool calls are still denied because of " + s.file
+		}
+	}
+	return "tool calls are no longer denied"
 }
 
 // release has the scripts that waited for another one tried without it.

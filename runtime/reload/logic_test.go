@@ -152,7 +152,7 @@ func TestReportLines(t *testing.T) {
 	if got, want := failed.String(), "guard.js:3: unexpected end (the version before stays in force)\n    let x ="; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := (Failure{File: "a.js", Err: errors.New("no")}).String(); got != "a.js: no (not loaded)" {
+	if got := (Failure{File: "a.js", Err: errors.New("no")}).String(); got != "a.js: no (not loaded: nothing does its work now; at the next start tool calls are denied until it is mended or switched off)" {
 		t.Errorf("got %q", got)
 	}
 }

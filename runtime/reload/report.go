@@ -128,7 +128,7 @@ func (f Failure) String() string {
 	case f.Denies:
 		text += " (tool calls are denied until it is mended or switched off)"
 	default:
-		text += " (not loaded)"
+		text += " (not loaded: nothing does its work now; at the next start tool calls are denied until it is mended or switched off)"
 	}
 	if f.Source != "" {
 		text += "\n    " + f.Source
@@ -267,7 +267,7 @@ func (r Report) byModules() []string {
 func (r Report) verb(what string) string {
 	switch {
 	case r.Trigger == TriggerOff && what == "removed":
-		return "switched off"
+		return "switched off until dshsh ends"
 	case r.Trigger == TriggerOn && what == "added":
 		return "switched on"
 	}

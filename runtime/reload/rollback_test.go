@@ -125,8 +125,28 @@ func TestSwitchingIsAnswered(t *testing.T) {
 	said("a.js switched off", rep, err)
 	rep, err = r.m.Off(t.Context(), "a.js")
 	said("project/a.js is off already", rep, err)
+	r.write("a.js", "say b")
+	r.saw("a save of what is off", func(rep Report) bool { return strings.Contains(rep.String(), "a.js changed; it is off") })
 	rep, err = r.m.On(t.Context(), "a.js")
 	said("a.js switched on", rep, err)
+}
+
+// Switching off what denies because it did not load says whether anything else denies.
+func TestOffOfStandIns(t *testing.T) {
+	r := newRig(t)
+	r.write("a.js", "fail x")
+	r.write("b.js", "fail y")
+	r.start()
+	for _, want := range []string{
+		"scripts 1 -> 2  a.js switched off until dshsh ends: tool calls are still denied because of b.js  ",
+		"scripts 2 -> 3  b.js switched off until dshsh ends: tool calls are no longer denied  ",
+	} {
+		rep, err := r.m.Off(t.Context(), strings.Fields(want)[4])
+		r.ok(err)
+		if !strings.HasPrefix(rep.String(), want) {
+			t.Errorf("report %q, want %q", rep, want)
+		}
+	}
 }
 
 // A file that was meant to be a script and is none is told of once, at the start.

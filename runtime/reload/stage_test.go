@@ -306,7 +306,7 @@ func TestOffStaysOff(t *testing.T) {
 	r.says("a")
 	rep, err := r.m.Off(t.Context(), "a.js")
 	r.ok(err)
-	if got := rep.String(); !strings.HasPrefix(got, "scripts 1 -> 2  a.js switched off  -1 listener  ") {
+	if got := rep.String(); !strings.HasPrefix(got, "scripts 1 -> 2  a.js switched off until dshsh ends  -1 listener  ") {
 		t.Errorf("report %q", got)
 	}
 	r.write("a.js", "say a2")
