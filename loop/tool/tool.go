@@ -112,6 +112,10 @@ type Exec struct {
 	// cut is lost, and the result says so.
 	FilesDir string
 
+	// SavedDirs are FilesDir and, in a fork, the same folders of the sessions that it comes
+	// from: what results of this session say is kept there may be read without asking.
+	SavedDirs []string
+
 	// FileIntent, when not nil, is asked by a tool that is about to change a file, when
 	// the change is known and nothing is written yet. An error refuses the change; the tool
 	// gives it back as it is. It may take long, so nothing is locked around it.
@@ -124,7 +128,22 @@ type Exec struct {
 	mu        sync.Mutex // guards what follows
 	deferred  []model.Message
 	concluded bool
+	todos     []Todo
+	listed    bool // todos was set
 }
+
+// Todo is one item of the list of what the model has to do. Plain data.
+type Todo struct {
+	Content string `json:"content"`
+	Status  string `json:"status"` // pending, in_progress or completed
+}
+
+// Statuses of a Todo.
+const (
+	TodoPending    = "pending"
+	TodoInProgress = "in_progress"
+	TodoCompleted  = "completed"
+)
 
 // FileChange describes a change that a tool is about to make. Plain data.
 type FileChange struct {
@@ -161,6 +180,21 @@ func (x *Exec) ConcludeTurn() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.concluded = true
+}
+
+// SetTodos asks the loop to put a list in the place of the session's list of what there is to
+// do, if the call succeeds. The last one counts.
+func (x *Exec) SetTodos(todos []Todo) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.todos, x.listed = todos, true
+}
+
+// Todos returns what SetTodos was given last; false when it was not called.
+func (x *Exec) Todos() ([]Todo, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.todos, x.listed
 }
 
 // Deferred returns what DeferContext was given, in order. The loop reads it when the body

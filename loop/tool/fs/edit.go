@@ -64,7 +64,7 @@ func (e editor) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec)
 	case a.Old == a.New:
 		return tool.Result{}, tool.InvalidArgs("edit: arguments \"old\" and \"new\" are the same, so there is nothing to change")
 	}
-	abs, real, err := e.f.locate(a.Path, true)
+	abs, real, err := e.f.locate(x, a.Path, true)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -1,9 +1,11 @@
-// Package fs is the built-in tools that read and change files: read, write and edit.
+// Package fs is the built-in tools that read, find and change files: read, write, edit, ls,
+// glob and grep.
 //
 // A path may be relative to the working folder or absolute. ".." is taken off the text of the
 // path first, then links are followed ([Resolve]); what is judged by a policy and
 // what is opened is the same file. The tools confine nothing by themselves: that is the
-// policies' part, with [Config].Check as the last look at the moment of opening.
+// policies' part, with [Config].Check as the last look at the moment of opening. What is
+// searched is the folder that a path leads to: links in it are shown and not followed.
 //
 // A change never leaves half a file: the new content is written beside the old one and
 // takes its name. The file's mode, owner, links (symbolic and hard), line endings and byte
@@ -19,6 +21,7 @@ import (
 	iofs "io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"dshsh/loop/tool"
@@ -30,6 +33,7 @@ const (
 
 	CodeNotFound  = "FILE_NOT_FOUND"  // there is no such file
 	CodeNotFile   = "NOT_A_FILE"      // a folder, a device, a pipe
+	CodeNotFolder = "NOT_A_FOLDER"    // a file, where a folder is wanted
 	CodeChanged   = "FILE_CHANGED"    // somebody else changed it since it was read
 	CodeNoMatch   = "NO_MATCH"        // the old text is not in it
 	CodeAmbiguous = "AMBIGUOUS_MATCH" // the old text is in it several times
@@ -45,7 +49,11 @@ type Config struct {
 	// or changed. An error refuses. It is called on the goroutine of the call.
 	Check func(real string, write bool) error
 
-	Limits   tool.Limits // of what read shows
+	// Ripgrep is the path of rg, which grep then asks for the files that have matches; ""
+	// is to search without it. The results are the same.
+	Ripgrep string
+
+	Limits   tool.Limits // of what is shown
 	MaxBytes int64       // the largest file that write and edit change; default 64 MiB
 }
 
@@ -71,8 +79,10 @@ func New(cfg Config) *Files {
 	return &Files{cfg: cfg, seen: map[seenKey]string{}}
 }
 
-// Tools returns read, write and edit.
-func (f *Files) Tools() []tool.Tool { return []tool.Tool{f.Read(), f.Write(), f.Edit()} }
+// Tools returns read, write, edit, ls, glob and grep.
+func (f *Files) Tools() []tool.Tool {
+	return []tool.Tool{f.Read(), f.Write(), f.Edit(), f.Ls(), f.Glob(), f.Grep()}
+}
 
 // Forget drops what is remembered of an agent that is no more.
 func (f *Files) Forget(agentID string) {
@@ -102,18 +112,29 @@ func (f *Files) lastSeen(x *tool.Exec, real string) string {
 	return f.seen[seenKey{x.AgentID, real}]
 }
 
-// locate resolves a path and asks Check.
-func (f *Files) locate(path string, write bool) (abs, real string, err error) {
+// locate resolves a path and asks Check. Where earlier outputs of the session were saved
+// is read without.
+func (f *Files) locate(x *tool.Exec, path string, write bool) (abs, real string, err error) {
 	abs, real, err = Resolve(f.cfg.Dir, path)
 	if err != nil {
 		return "", "", err
 	}
-	if f.cfg.Check != nil {
+	if f.cfg.Check != nil && (write || !savedOutput(x.SavedDirs, real)) {
 		if err := f.cfg.Check(real, write); err != nil {
 			return "", "", err
 		}
 	}
 	return abs, real, nil
+}
+
+// savedOutput reports whether a resolved path is in one of the folders.
+func savedOutput(dirs []string, real string) bool {
+	for _, dir := range dirs {
+		if _, resolved, err := Resolve(dir, "."); err == nil && strings.HasPrefix(real, withSeparator(resolved)) {
+			return true
+		}
+	}
+	return false
 }
 
 // paths is PathUser.Paths for these tools.
@@ -236,7 +257,7 @@ func (f *Files) change(ctx context.Context, x *tool.Exec, kind, abs, real string
 	f.commit.Lock()
 	defer f.commit.Unlock()
 	// Leave may have taken minutes. The path may lead elsewhere by now.
-	_, again, err := f.locate(abs, true)
+	_, again, err := f.locate(x, abs, true)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"dshsh/loop/tool"
 )
 
 func (e *env) link(target, name string) {
@@ -163,5 +165,69 @@ func TestR128_Resolve(t *testing.T) {
 	}
 	if _, _, err := Resolve("relative", "x"); err == nil {
 		t.Error("a relative folder is no error")
+	}
+}
+
+// Links in a folder are shown and not followed, wherever they lead.
+func TestR128_SearchesStayInTheFolder(t *testing.T) {
+	eachGrep(t, func(t *testing.T, e *env) {
+		outside := t.TempDir()
+		if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("two\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		e.put("f", "two\n")
+		e.link(outside, "dir")
+		e.link(filepath.Join(outside, "secret"), "file")
+		e.link("f", "same")
+		e.link(".", "self")
+		if got := e.text(e.f.Grep(), GrepArgs{Pattern: "two"}); got != "f:1:two" {
+			t.Errorf("%q", got)
+		}
+		if got := e.text(e.f.Glob(), GlobArgs{Pattern: "**"}); got != "dir\nf\nfile\nsame\nself" {
+			t.Errorf("%q", got)
+		}
+		if got := e.text(e.f.Ls(), LsArgs{}); !strings.Contains(got, "-  dir -> "+outside+"\n") || !strings.Contains(got, "-  self -> .") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestR128_CheckSeesWhereASearchLeads(t *testing.T) {
+	var seen []string
+	e := newEnv(t, func(c *Config) {
+		c.Check = func(real string, _ bool) error { seen = append(seen, real); return os.ErrPermission }
+	})
+	outside, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.link(outside, "dir")
+	for _, c := range []struct {
+		tool tool.Tool
+		args any
+	}{{e.f.Ls(), LsArgs{Path: "dir"}}, {e.f.Glob(), GlobArgs{Pattern: "*", Path: "dir"}}, {e.f.Grep(), GrepArgs{Pattern: "x", Path: "dir"}}} {
+		if _, err := e.call(c.tool, c.args); err == nil {
+			t.Errorf("%T was not refused", c.tool)
+		}
+	}
+	for _, p := range seen {
+		if p != outside {
+			t.Errorf("Check was asked for %s", p)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("Check was asked %d times", len(seen))
+	}
+	// What the session saved itself is read without it, and not changed.
+	saved := filepath.Join(outside, "saved")
+	if err := os.WriteFile(saved, []byte("whole\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.x.SavedDirs = []string{outside}
+	if got := e.mustRead(saved); got != "whole\n" {
+		t.Errorf("%q", got)
+	}
+	if err := e.write(saved, "x"); err == nil {
+		t.Error("written")
 	}
 }

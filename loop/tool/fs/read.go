@@ -80,7 +80,7 @@ func (r reader) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec)
 	if err := tool.DecodeArgs("read", args, &a); err != nil {
 		return tool.Result{}, err
 	}
-	abs, real, err := r.f.locate(a.Path, false)
+	abs, real, err := r.f.locate(x, a.Path, false)
 	if err != nil {
 		return tool.Result{}, err
 	}

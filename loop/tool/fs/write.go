@@ -62,7 +62,7 @@ func (w writer) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec)
 	if err := tool.DecodeArgs("write", args, &a); err != nil {
 		return tool.Result{}, err
 	}
-	abs, real, err := w.f.locate(a.Path, true)
+	abs, real, err := w.f.locate(x, a.Path, true)
 	if err != nil {
 		return tool.Result{}, err
 	}
