@@ -2,6 +2,8 @@ package session_test
 
 import (
 	"errors"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"dshsh/session"
@@ -156,4 +158,50 @@ func TestForkWithoutLinks(t *testing.T) {
 		t.Errorf("%v %v", infos, err)
 	}
 	closeLog(t, l)
+}
+
+// A fork's records name files beside its ancestors' logs.
+func TestFilesDirsOfAFork(t *testing.T) {
+	s := checked(t)
+	dirs := func(h session.Header) string {
+		var ids []string
+		for _, d := range s.FilesDirs(h) {
+			if filepath.Dir(d) != s.Dir() {
+				t.Errorf("%s is not in the store", d)
+			}
+			ids = append(ids, filepath.Base(d))
+		}
+		return strings.Join(ids, " ")
+	}
+	l, err := s.Create(session.Header{ID: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, l, start(1), end())
+	b, err := s.Fork(l.Header(), l.Records(), session.Last, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.Fork(b.Header(), b.Records(), session.Last, "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for h, want := range map[string]string{dirs(l.Header()): "a.files", dirs(b.Header()): "b.files a.files", dirs(c.Header()): "c.files b.files a.files"} {
+		if h != want {
+			t.Errorf("%q, want %q", h, want)
+		}
+	}
+	// Headers that somebody wrote by hand lead nowhere else, and end.
+	if got := dirs(session.Header{ID: "x", ParentSession: "../a"}); got != "x.files" {
+		t.Errorf("%q", got)
+	}
+	if got := dirs(session.Header{ID: "a", ParentSession: "c"}); got != "a.files c.files b.files" {
+		t.Errorf("%q", got)
+	}
+	if got := dirs(session.Header{ID: "x", ParentSession: "gone"}); got != "x.files gone.files" {
+		t.Errorf("%q", got)
+	}
+	for _, l := range []*session.Log{l, b, c} {
+		closeLog(t, l)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -53,8 +54,23 @@ func OpenStore(dir string, opt Options) (*Store, error) {
 // Dir returns the store's folder as an absolute path.
 func (s *Store) Dir() string { return s.dir }
 
-func (s *Store) logPath(id string) string    { return filepath.Join(s.dir, id+logSuffix) }
-func (s *Store) filesPath(id string) string  { return filepath.Join(s.dir, id+filesSuffix) }
+func (s *Store) logPath(id string) string   { return filepath.Join(s.dir, id+logSuffix) }
+func (s *Store) filesPath(id string) string { return filepath.Join(s.dir, id+filesSuffix) }
+
+// FilesDirs are the folders beside a session's log and, of a fork, beside the logs that it comes from, nearest first:
+// its records name files there. They need not exist.
+func (s *Store) FilesDirs(h Header) []string {
+	dirs := []string{s.filesPath(h.ID)}
+	for id := h.ParentSession; id != "" && CheckID(id) == nil; id = s.look(id).Header.ParentSession {
+		dir := s.filesPath(id)
+		if slices.Contains(dirs, dir) {
+			break
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs
+}
+
 func (s *Store) holderPath(id string) string { return filepath.Join(s.dir, id+holderSuffix) }
 
 // Create makes a new session and opens it. It fills in the header's version, and its ID (NewID) and CreatedAt where
