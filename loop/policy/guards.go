@@ -17,6 +17,9 @@ func Guards(cfg Config, call Call) (Decision, bool) {
 	}
 	if p, ok := call.Tool.(tool.PathUser); ok {
 		for _, use := range p.Paths(call.Args) {
+			if !use.Write && saved(call.SavedDirs, use.Path) {
+				continue
+			}
 			if err := cfg.CheckPath(use.Path, use.Write); err != nil {
 				return Decision{Deny, err.Error()}, true
 			}

@@ -50,6 +50,7 @@ type Call struct {
 	Name       string
 	Args       json.RawMessage // a valid JSON value
 	ScriptTool bool            // the tool belongs to a script
+	SavedDirs  []string        // where earlier outputs of the session are kept: reading there is as in the working folder
 }
 
 // Config is what is judged by. It is immutable; one value serves any number of goroutines.
@@ -97,7 +98,7 @@ func Default(cfg Config, call Call) Decision {
 			switch {
 			case use.Write:
 				writes = append(writes, shown)
-			case !in:
+			case !in && !saved(call.SavedDirs, use.Path):
 				reads = append(reads, shown)
 			}
 		}
@@ -109,9 +110,21 @@ func Default(cfg Config, call Call) Decision {
 	case len(reads) > 0:
 		return Decision{Ask, fmt.Sprintf("%s wants to read %s", call.Name, strings.Join(reads, ", "))}
 	case ok && r.ReadOnly(call.Args):
-		return Decision{Allow, "it only reads, and inside the working folder"}
+		return Decision{Allow, "it only reads, and inside the working folder or what was saved of earlier outputs"}
 	}
 	return Decision{Ask, fmt.Sprintf("%s may change things", call.Name)}
+}
+
+// saved reports whether a path leads to a place inside one of the folders.
+func saved(dirs []string, path string) bool {
+	for _, dir := range dirs {
+		_, real, err := fs.Resolve(dir, path)
+		_, folder, ferr := fs.Resolve(dir, ".")
+		if err == nil && ferr == nil && real != folder && within(folder, real) {
+			return true
+		}
+	}
+	return false
 }
 
 // show words a path for people, and reports whether it leads to a place inside the working

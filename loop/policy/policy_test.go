@@ -184,3 +184,61 @@ func TestApprovals(t *testing.T) {
 		t.Error("Clear forgot nothing")
 	}
 }
+
+// Tools that search are judged by the folder that they are given, as reading is.
+func TestR128_DefaultOfToolsThatSearch(t *testing.T) {
+	p := newPlace(t)
+	p.link(p.out, "outlink")
+	p.link("src", "inlink")
+	f := fs.New(fs.Config{Dir: p.dir})
+	for _, tl := range []tool.Tool{f.Ls(), f.Glob(), f.Grep()} {
+		args := func(path string) map[string]any {
+			a := map[string]any{"pattern": "x"}
+			if tl.Spec().Name == "ls" {
+				a = map[string]any{}
+			}
+			if path != "" {
+				a["path"] = path
+			}
+			return a
+		}
+		for _, in := range []string{"", ".", "src", "src/..", "inlink", p.dir} {
+			p.decides(p.call(tl, args(in)), Allow, "only reads")
+		}
+		for _, out := range []string{"..", "outlink", "outlink/secret", p.out, "src/../../out"} {
+			p.decides(p.call(tl, args(out)), Ask, "outside of the working folder")
+			confined := p.cfg
+			confined.Confine = true
+			if d, ok := Guards(confined, p.call(tl, args(out))); !ok || d.Kind != Deny {
+				t.Errorf("%s %s: %+v", tl.Spec().Name, out, d)
+			}
+		}
+	}
+}
+
+func TestSavedOutputsAreReadWithoutAsking(t *testing.T) {
+	p := newPlace(t)
+	p.link(filepath.Join(p.out, "secret"), "x")
+	files := filepath.Join(p.out, "ID.files")
+	if err := os.Mkdir(files, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(p.out, "secret"), filepath.Join(files, "link")); err != nil {
+		t.Skip(err)
+	}
+	confined := p.cfg
+	confined.Confine = true
+	for path, kind := range map[string]string{
+		filepath.Join(files, "c1.txt"): Allow, filepath.Join(files, "link"): Ask, filepath.Join(files, "../secret"): Ask, filepath.Join(p.out, "ID.files2/c"): Ask,
+	} {
+		c := p.call(p.read, fs.ReadArgs{Path: path})
+		c.SavedDirs = []string{files}
+		p.decides(c, kind, "")
+		if _, refused := Guards(confined, c); refused != (kind == Ask) {
+			t.Errorf("confined to the folder, %s: refused %v", path, refused)
+		}
+		w := p.call(p.write, fs.WriteArgs{Path: path})
+		w.SavedDirs = []string{files}
+		p.decides(w, Ask, "wants to change")
+	}
+}
