@@ -85,6 +85,7 @@ type agent struct {
 	opts    Options
 	log     *session.Log
 	session *Session
+	saved   []string // folders with outputs that its results name: its own, and those of the sessions it was forked from
 
 	inbox        inbox
 	box          *Inbox        // as scripts hold it

@@ -350,6 +350,7 @@ var catalogue = runtime.NewCatalogue(
 	TurnStarted.Event, TurnEnded.Event, TurnStarting.Event, PreStep.Event,
 	AssemblePrompt.Event, AgentRequest.Event, LLMStream.Event, StreamChunk.Event, RequestError.Event,
 	StepResultEvent.Event, PreExecute.Event, ApprovalRequest.Event, ToolsExecute.Event, PostExecute.Event, ToolsResult.Event,
+	WriteIntent.Event, EditIntent.Event, FileObserved.Event,
 	TurnContinuation.Event, TurnStopping.Event, TurnAborting.Event, AgentError.Event,
 	SessionCreated.Event, SessionEvent.Event, SessionFlush.Event, SessionDisposed.Event,
 	ScriptsLoaded.Event, ScriptsReloadFailed.Event, ScriptsUnloaded.Event, ReplInput.Event,

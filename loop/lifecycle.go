@@ -119,12 +119,17 @@ func (h *Host) start(id string, o CreateOptions, source string, open func() (*se
 	}
 	defer release()
 	var log *session.Log
-	h.away(func() { log, err = open() })
+	var saved []string
+	h.away(func() {
+		if log, err = open(); err == nil && h.cfg.Store != nil {
+			saved = h.cfg.Store.FilesDirs(log.Header())
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	a := h.newAgent(log, o.Options)
-	a.owner, a.maker = owner, o.maker
+	a.owner, a.maker, a.saved = owner, o.maker, saved
 	defer func() {
 		if err != nil {
 			// A session that this call made goes with it.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"dshsh/loop/model"
+	"dshsh/loop/tool"
 	"dshsh/runtime"
 )
 
@@ -22,6 +23,7 @@ const (
 	RecToolCall        = "tool/call"
 	RecToolResult      = "tool/result" // surface
 	RecToolRewritten   = "tool/rewritten"
+	RecTodos           = "todo/write" // the last one counts
 	RecApprovalAsked   = "approval/asked"
 	RecApprovalDecided = "approval/decided"
 	RecScriptState     = "script/state"
@@ -32,6 +34,11 @@ const (
 	RecGrant           = "script/grant"       // ignorable
 	RecEndSeed         = "session/end-seed"   // written by the session package
 )
+
+// Todos is the list of what the model has to do, whole.
+type Todos struct {
+	Todos []tool.Todo `json:"todos"`
+}
 
 // Inbox targets.
 const (

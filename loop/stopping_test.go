@@ -10,6 +10,7 @@ import (
 	"dshsh/loop"
 	"dshsh/loop/model"
 	"dshsh/loop/model/modeltest"
+	"dshsh/loop/tool/fs"
 	"dshsh/runtime"
 )
 
@@ -312,8 +313,10 @@ func TestStepResultReplacesTheMessage(t *testing.T) {
 
 func TestEveryCataloguedEventFires(t *testing.T) {
 	seen := map[string]bool{}
-	w := newWorld(t, modeltest.New(modeltest.Fail("SERVER", "x"), modeltest.Tool("c1", "echo", `{"text":"r"}`), modeltest.Text("a"), modeltest.Hang("partial")).Otherwise(modeltest.Text("ok")),
-		withTools(echo{}), withEngines, withPolicy(testPolicy{def: asks}, func(context.Context, loop.Question) (loop.Answer, error) { return loop.Answer{Allow: true}, nil }))
+	files := fs.New(fs.Config{Dir: t.TempDir()})
+	w := newWorld(t, modeltest.New(modeltest.Fail("SERVER", "x"), modeltest.Tool("c1", "echo", `{"text":"r"}`),
+		modeltest.Tool("c2", "write", `{"path":"f","content":"a"}`), modeltest.Tool("c3", "edit", `{"path":"f","old":"a","new":"b"}`),
+		modeltest.Text("a"), modeltest.Hang("partial")).Otherwise(modeltest.Text("ok")), withTools(echo{}, files.Write(), files.Edit()), withEngines, withPolicy(testPolicy{def: asks}, func(context.Context, loop.Question) (loop.Answer, error) { return loop.Answer{Allow: true}, nil }))
 	var code strings.Builder
 	for _, e := range loop.Catalogue().Events() {
 		body := ""

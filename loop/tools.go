@@ -366,7 +366,7 @@ func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolRe
 }
 
 func (c *callee) policyCall(call ToolCall) policy.Call {
-	pc := policy.Call{Name: call.Name, Args: call.Arguments, ScriptTool: c.script != nil}
+	pc := policy.Call{Name: call.Name, Args: call.Arguments, ScriptTool: c.script != nil, SavedDirs: call.Agent.(*agent).saved}
 	if c.native != nil {
 		pc.Tool = c.native.Tool
 	}
@@ -375,7 +375,8 @@ func (c *callee) policyCall(call ToolCall) policy.Call {
 
 // run checks the arguments and runs the body: Go's off the thread, a script's on it.
 func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
-	x := &tool.Exec{CallID: call.CallID, AgentID: a.id, FilesDir: filesDir(a.log.Path())}
+	x := &tool.Exec{CallID: call.CallID, AgentID: a.id, FilesDir: filesDir(a.log.Path()), SavedDirs: a.saved}
+	a.watchFiles(act, call, x)
 	var res tool.Result
 	var err error
 	switch {
@@ -388,6 +389,9 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	}
 	if err == nil {
 		err = checkOutput(call.Name, res)
+	}
+	if todos, ok := x.Todos(); ok && err == nil {
+		_, err = a.append(RecTodos, Todos{todos})
 	}
 	var out ToolResult
 	if err != nil {

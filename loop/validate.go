@@ -118,7 +118,7 @@ func (v *Validator) Check(rec session.Record) error {
 		return v.inStep(rec.Type, m)
 	case RecToolResult:
 		return v.checkResult(rec)
-	case RecRequestHeader, RecRequestContext, "todo/write":
+	case RecRequestHeader, RecRequestContext, RecTodos:
 		if v.turn == 0 {
 			return fmt.Errorf("%s outside a turn", rec.Type)
 		}
@@ -186,7 +186,7 @@ var free = map[string]bool{
 
 func (v *Validator) checkOther(rec session.Record) error {
 	switch rec.Type {
-	case RecUserMessage, RecRequestHeader, RecRequestContext, "todo/write":
+	case RecUserMessage, RecRequestHeader, RecRequestContext, RecTodos:
 		return nil // only after a hole do they come here
 	case RecScriptState:
 		return checkState(rec)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"dshsh/loop/tool"
 	toolfs "dshsh/loop/tool/fs"
 	"dshsh/loop/tool/shell"
+	"dshsh/loop/tool/todo"
 	"dshsh/runtime"
 	"dshsh/runtime/modules"
 	"dshsh/runtime/reload"
@@ -88,8 +90,12 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	}
 	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
 	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
-	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath})
-	tools := append([]tool.Tool{s.bash}, files.Tools()...)
+	rg, err := exec.LookPath("rg")
+	if err != nil {
+		rg = ""
+	}
+	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath, Ripgrep: rg})
+	tools := append([]tool.Tool{s.bash, todo.New()}, files.Tools()...)
 	providers, err := s.providers()
 	if err != nil {
 		return nil, err
