@@ -108,7 +108,7 @@ type agent struct {
 	started      chan struct{}        // closed when agent/session-start is over
 	greeted      map[*runtime.Instance]bool
 	uses         map[GrantRecord]bool // recorded
-	skips        map[[2]string]bool   // script and script: told that the first left out the second
+	hinted       map[[2]string]bool   // script and what it was warned of
 	tools        map[string]*nativeTool
 	restrictions []*restriction
 	scripted     int // turns in a row that only scripts began

@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"dshsh/loop"
@@ -53,16 +54,17 @@ func TestApproving(t *testing.T) {
 		policy  testPolicy
 		want    string
 		used    string
+		hint    string
 	}{
-		{"judging with the grant", judge, granted, testPolicy{def: asks}, "c1 - r", "true"},
-		{"judging without", judge, nil, testPolicy{def: asks}, denied, ""},
-		{"answering with the grant", answer, granted, testPolicy{def: asks}, "c1 - r", "true"},
-		{"answering without", answer, nil, testPolicy{def: asks}, denied, "false"},
-		{"nothing declared", undeclared, granted, testPolicy{def: asks}, denied, "false"},
-		{"for another tool", other, granted, testPolicy{def: asks}, denied, ""},
-		{"an ask further out", askAndJudge, granted, testPolicy{}, denied, ""},
-		{"judging what a guard asks", judge, granted, testPolicy{def: asks, guard: guard}, denied, "true"},
-		{"answering a guard", answer, granted, testPolicy{def: asks, guard: guard}, denied, "false"},
+		{"judging with the grant", judge, granted, testPolicy{def: asks}, "c1 - r", "true", ""},
+		{"judging without", judge, nil, testPolicy{def: asks}, denied, "", "allow has no effect on what is asked until you grant what the script needs"},
+		{"answering with the grant", answer, granted, testPolicy{def: asks}, "c1 - r", "true", ""},
+		{"answering without", answer, nil, testPolicy{def: asks}, denied, "false", "allow has no effect on what is asked until you grant what the script needs"},
+		{"nothing declared", undeclared, granted, testPolicy{def: asks}, denied, "false", "allow has no effect on what is asked without ctx.need({approve: [\"echo\"]})"},
+		{"for another tool", other, granted, testPolicy{def: asks}, denied, "", "allow has no effect on what is asked without ctx.need({approve: [\"echo\"]})"},
+		{"an ask further out", askAndJudge, granted, testPolicy{}, denied, "", ""},
+		{"judging what a guard asks", judge, granted, testPolicy{def: asks, guard: guard}, denied, "true", ""},
+		{"answering a guard", answer, granted, testPolicy{def: asks, guard: guard}, denied, "false", ""},
 	} {
 		for file, code := range c.scripts {
 			t.Run(c.name+" "+file, func(t *testing.T) {
@@ -72,6 +74,17 @@ func TestApproving(t *testing.T) {
 				w.create()
 				w.prompt("go")
 				w.check(w.result(), c.want)
+				hint := c.hint
+				if strings.HasSuffix(file, ".lua") {
+					hint = strings.NewReplacer("approve: [", "approve = {", "]})", "}})").Replace(hint)
+				}
+				var hints []string
+				for _, line := range w.notes.logged {
+					if strings.HasPrefix(line, "allow has") {
+						hints = append(hints, line)
+					}
+				}
+				w.check(strings.Join(hints, "\n"), hint)
 				used := ""
 				for _, r := range w.records() {
 					if d, ok := decoded[loop.GrantRecord](r, loop.RecGrant); ok {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"dshsh/loop/model"
 	"dshsh/runtime"
@@ -152,7 +154,7 @@ var (
 			Next: nextArguments, Merge: mergeJudgements,
 			Outcome: func(j Judgement) string { return j.Kind },
 			Quarantine: func(script string) (Judgement, error) {
-				return Judgement{Kind: Deny, Reason: script + " is quarantined; `/scripts off` or a save lifts it"}, nil
+				return Judgement{Kind: Deny, Reason: quarantined(script)}, nil
 			},
 		})
 	ApprovalRequest = runtime.NewWaterfall[ApprovalPayload, Approval]("approval/request",
@@ -164,7 +166,7 @@ var (
 			Outcome: func(a Approval) string { return a.Kind },
 			Merge:   mergeApprovals,
 			Quarantine: func(script string) (Approval, error) {
-				return Approval{Kind: Deny, Reason: script + " is quarantined"}, nil
+				return Approval{Kind: Deny, Reason: quarantined(script)}, nil
 			},
 		})
 	ToolsExecute = runtime.NewWaterfall[ToolCall, ToolResult]("tools/execute",
@@ -186,6 +188,11 @@ var (
 		"The final outcome of every executed call, just before it is recorded.",
 		emitSample("tools/result", "e.name"))
 )
+
+// quarantined is why a script in quarantine denies, with the ways out.
+func quarantined(script string) string {
+	return fmt.Sprintf("%s is quarantined: mend and save it, or `/scripts on %[1]s`, or `/scripts off %[1]s`", script)
+}
 
 // nextArguments: next({arguments}) hands the inner layers the whole new arguments.
 func nextArguments(p PreExecutePayload, l *runtime.Listener, v runtime.Value) (PreExecutePayload, error) {
@@ -261,9 +268,12 @@ func mergeJudgements(m runtime.Merging[PreExecutePayload, Judgement]) (Judgement
 	if own.Arguments == nil {
 		own.Arguments = inner.Arguments
 	}
-	if own.Kind == Allow && inner.Kind == Ask && approves(m.Listener, m.Payload.Name) {
-		m.Listener.Instance.NoteUse(runtime.NeedApprove, m.Payload.Name, true)
-		return own, nil
+	if own.Kind == Allow && inner.Kind == Ask {
+		if approves(m.Listener, m.Payload.Name) {
+			m.Listener.Instance.NoteUse(runtime.NeedApprove, m.Payload.Name, true)
+			return own, nil
+		}
+		m.Payload.Agent.(*agent).vainAllow(m.Listener.Instance, m.Payload.Name)
 	}
 	if strictness(inner.Kind) >= strictness(own.Kind) && own.Kind == Allow || strictness(inner.Kind) > strictness(own.Kind) {
 		own.Kind, own.Reason = inner.Kind, inner.Reason
@@ -283,6 +293,9 @@ func mergeApprovals(m runtime.Merging[ApprovalPayload, Approval]) (Approval, err
 		if may {
 			m.Own.Reason = orDefault(m.Own.Reason, "allowed by "+m.Listener.Instance.ID)
 			return m.Own, nil
+		}
+		if !m.Payload.guarded && m.Own.Kind == Allow {
+			m.Payload.Agent.(*agent).vainAllow(m.Listener.Instance, m.Payload.Name)
 		}
 	}
 	return m.Inner()
@@ -340,15 +353,32 @@ func viewPost(d PostDecision) runtime.Value {
 
 // leftOut says once that a script's answer kept another from seeing results.
 func (a *agent) leftOut(by, in *runtime.Instance, tool string) {
-	pair := [2]string{by.ID, in.ID}
-	if a.skips[pair] {
+	a.hint(by, in.ID, fmt.Sprintf("answered tools/post-execute without next(): %s did not see the result of %s", in.File, tool))
+}
+
+// vainAllow says once why a script's allow does not answer what is asked.
+func (a *agent) vainAllow(in *runtime.Instance, tool string) {
+	how := fmt.Sprintf("without ctx.need({approve: [%q]})", tool)
+	if strings.HasSuffix(in.File, ".lua") {
+		how = fmt.Sprintf("without ctx.need({approve = {%q}})", tool)
+	}
+	if slices.ContainsFunc(in.Needs(), func(n runtime.Need) bool { return n.MatchName(tool) }) {
+		how = "until you grant what the script needs"
+	}
+	a.hint(in, "allow", "allow has no effect on what is asked "+how)
+}
+
+// hint warns of a script once in this agent's life; about tells its hints apart.
+func (a *agent) hint(in *runtime.Instance, about, text string) {
+	key := [2]string{in.ID, about}
+	if a.hinted[key] {
 		return
 	}
-	if a.skips == nil {
-		a.skips = map[[2]string]bool{}
+	if a.hinted == nil {
+		a.hinted = map[[2]string]bool{}
 	}
-	a.skips[pair] = true
-	a.h.cfg.Notices.Logged(by, "warn", fmt.Sprintf("answered tools/post-execute without next(): %s did not see the result of %s", in.File, tool))
+	a.hinted[key] = true
+	a.h.cfg.Notices.Logged(in, "warn", text)
 }
 
 // resultShape is a result as scripts write it.

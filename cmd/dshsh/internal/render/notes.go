@@ -188,7 +188,7 @@ func (r *Renderer) quarantined(rec session.Record, out *lines) {
 		return
 	}
 	r.note(out, (*Renderer).red, fmt.Sprintf(
-		"script %s is quarantined: %s (mend and save it, or /scripts on %[1]s, or /scripts off %[1]s)", d.Script, d.Reason))
+		"%s is quarantined: mend and save it, or `/scripts on %[1]s`, or `/scripts off %[1]s` (%s)", d.Script, d.Reason))
 }
 
 func (r *Renderer) retry(rec session.Record, out *lines) {
