@@ -22,7 +22,7 @@ func TestNeedsAreAskedForOnce(t *testing.T) {
 	s := open(t, place{files: files, rows: 50})
 	s.WaitFor("y / n / show")
 	s.Type("y", repltest.Enter)
-	s.WaitFor("r.js needs, in this folder:\n  read *.txt\nGrant it? y / n")
+	s.WaitFor("r.js needs, in this folder:\n  read *.txt\nGrant it? y / n / show")
 	s.Type("n", repltest.Enter)
 	s.WaitFor("r.js does without")
 	s.ready()
@@ -75,4 +75,29 @@ func TestNeedsAreAskedForOnce(t *testing.T) {
 	s = opened(t, place{dir: s.dir, home: s.home})
 	s.WaitFor(" in force: ")
 	s.quit()
+}
+
+// The question about a grant says what it leads to, and shows the script.
+func TestTheGrantQuestionShows(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{
+		".dshsh/scripts/yes.js":  "require('./_lib');\nctx.need({ approve: ['bash'] });\nctx.on('tools/pre-execute', () => ({ kind: 'allow' }));\n",
+		".dshsh/scripts/_lib.js": "exports.x = 'of the module';\n",
+	}
+	s := open(t, place{files: files, rows: 60, cols: 120}, "--trust")
+	s.WaitFor("  approve bash  (it decides in your place: bash may run without asking you)\nGrant it? y / n / show")
+	s.Type("show", repltest.Enter)
+	s.WaitFor("--- _lib.js\nexports.x = 'of the module';")
+	s.WaitFor("--- yes.js\nrequire('./_lib');\nctx.need({ approve: ['bash'] });")
+	s.WaitUntil("the question again", func() bool { return strings.Count(s.text(), "Grant it?") == 2 })
+	s.Type("n", repltest.Enter)
+	s.ready()
+	s.quit()
+
+	cmd := s.command(place{}, "scripts", "trust")
+	cmd.Stdin = strings.NewReader("show\ny\n")
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || strings.Count(text, "Grant it?") != 2 || !strings.Contains(text, "--- yes.js\nrequire") || !strings.HasSuffix(text, "granted; --revoke takes it back\n") {
+		t.Errorf("%v:\n%s", err, text)
+	}
 }

@@ -2,7 +2,9 @@ package reload
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"dshsh/runtime"
@@ -45,7 +47,23 @@ type Script struct {
 	// Held is the change that waits, or nil.
 	Held *Candidate
 
-	in *runtime.Instance
+	in   *runtime.Instance
+	snap *snapshot // of the version in force
+}
+
+// InForce are the files of the version in force, as what is New; none without one. Any
+// goroutine.
+func (s Script) InForce() []FileChange {
+	if s.snap == nil {
+		return nil
+	}
+	var out []FileChange
+	for _, rel := range s.snap.names() {
+		if f := s.snap.get(rel); f != nil && !strings.HasSuffix(rel, linkMark) {
+			out = append(out, FileChange{Path: filepath.Join(filepath.Dir(s.Path), rel), New: f.code})
+		}
+	}
+	return out
 }
 
 // Status lists the scripts that are there or in force, in their order. ctx bounds the
@@ -77,6 +95,7 @@ func (m *Manager) publish() {
 		x := Script{ID: s.id, File: s.file, Layer: s.layer, Path: s.path, State: m.state(s), Err: s.failure, Waits: s.waits, Held: s.held}
 		if l := s.live; l != nil && !l.standIn() {
 			x.in, x.Hash, x.Offers, x.Generation, x.Since = l.in, l.in.Hash, l.offers, l.gen, l.since
+			x.snap = l.unit.snap
 		}
 		list = append(list, x)
 	}

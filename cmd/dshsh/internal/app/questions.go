@@ -12,6 +12,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	toolfs "dshsh/loop/tool/fs"
+	"dshsh/runtime"
 	"dshsh/runtime/reload"
 )
 
@@ -109,7 +110,7 @@ func (p *prompt) nextQuestion(ctx context.Context) *question {
 		all = append(all, p.grownQuestion(c))
 	}
 	for _, w := range p.wanting(ctx) {
-		all = append(all, p.grantQuestion(w))
+		all = append(all, p.grantQuestion(ctx, w))
 	}
 	for _, q := range all {
 		if !p.wasPut(q.key) {
@@ -186,10 +187,11 @@ func (p *prompt) grownQuestion(c reload.Candidate) *question {
 }
 
 // grantQuestion asks about a script in force that has not been granted what it needs.
-func (p *prompt) grantQuestion(w wanting) *question {
+func (p *prompt) grantQuestion(ctx context.Context, w wanting) *question {
 	return &question{
 		key:  "grant " + w.key + " " + needsText(w.needs),
-		text: fmt.Sprintf("%s needs, in this folder:\n%sGrant it? y / n ", w.file, needLines(w)),
+		text: fmt.Sprintf("%s needs, in this folder:\n%sGrant it? y / n / show ", w.file, needLines(w)),
+		show: []reload.Candidate{p.inForce(ctx, w)},
 		line: p.wantLine(w),
 		yes: func(context.Context) error {
 			p.loop.Say(render.Visible(w.file) + " has what it needs, now and at later starts; `dshsh scripts trust --revoke` takes it back")
@@ -202,10 +204,27 @@ func (p *prompt) grantQuestion(w wanting) *question {
 	}
 }
 
+// inForce is what runs of a script, to be shown as what it needs is asked about.
+func (s *sh) inForce(ctx context.Context, w wanting) reload.Candidate {
+	c := reload.Candidate{ID: w.id, File: w.file}
+	for _, sc := range s.manager.Status(ctx) {
+		if sc.ID == w.id {
+			c.Files = sc.InForce()
+		}
+	}
+	return c
+}
+
+// needLines is what a script needs, a line each; of what weighs most it says what a yes
+// leads to.
 func needLines(w wanting) string {
 	var b strings.Builder
 	for _, n := range w.needs {
-		fmt.Fprintf(&b, "  %s\n", n)
+		fmt.Fprintf(&b, "  %s", n)
+		if n.Kind == runtime.NeedApprove {
+			fmt.Fprintf(&b, "  (it decides in your place: %s may run without asking you)", n.Text)
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
@@ -259,7 +278,7 @@ func (p *prompt) putQuestion(ctx context.Context, q *question) error {
 		}
 		switch strings.ToLower(ans)[0] {
 		case 's':
-			p.showHeld(q.show)
+			showHeld(p.loop.Say, q.show)
 		case 'n':
 			return q.no(ctx)
 		default:
@@ -268,18 +287,18 @@ func (p *prompt) putQuestion(ctx context.Context, q *question) error {
 	}
 }
 
-func (p *prompt) showHeld(held []reload.Candidate) {
+func showHeld(say func(string), held []reload.Candidate) {
 	for _, c := range held {
 		for _, f := range c.Files {
 			name := filepath.Base(f.Path)
 			switch {
 			case f.New == nil:
-				p.loop.Say("--- " + render.Visible(name) + " is gone")
+				say("--- " + render.Visible(name) + " is gone")
 			case f.Old == nil:
-				p.loop.Say("--- " + render.Visible(name))
-				p.loop.Say(render.Visible(strings.TrimRight(string(f.New), "\n")))
+				say("--- " + render.Visible(name))
+				say(render.Visible(strings.TrimRight(string(f.New), "\n")))
 			default:
-				p.loop.Say(render.Visible(strings.TrimRight(toolfs.Diff(name, name, f.Old, f.New), "\n")))
+				say(render.Visible(strings.TrimRight(toolfs.Diff(name, name, f.Old, f.New), "\n")))
 			}
 		}
 	}

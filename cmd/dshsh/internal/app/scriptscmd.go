@@ -180,9 +180,17 @@ func trustScripts(ctx context.Context, e *Env, f *flags) error {
 	}
 	in := bufio.NewScanner(e.Stdin)
 	for _, w := range wants {
-		fmt.Fprint(e.Stdout, render.Visible(w.id+" needs, in this folder:\n"+needLines(w)), "Grant it? y / n ")
-		in.Scan()
-		switch strings.ToLower(strings.TrimSpace(in.Text())) {
+		ask := func() string {
+			fmt.Fprint(e.Stdout, render.Visible(w.id+" needs, in this folder:\n"+needLines(w)), "Grant it? y / n / show ")
+			in.Scan()
+			return strings.ToLower(strings.TrimSpace(in.Text()))
+		}
+		answer := ask()
+		for answer == "show" {
+			showHeld(func(line string) { fmt.Fprintln(e.Stdout, line) }, []reload.Candidate{s.inForce(ctx, w)})
+			answer = ask()
+		}
+		switch answer {
 		case "y", "yes":
 			if err := s.grant(w); err != nil {
 				return err
