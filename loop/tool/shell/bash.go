@@ -31,6 +31,11 @@ type Config struct {
 	MaxTimeout time.Duration // the most a call may ask for; default 1 hour
 	Grace      time.Duration // between TERM and KILL; default 500 ms
 	Limits     tool.Limits   // of the output
+
+	// Lingering is called when commands have left processes that run on, and what it gives
+	// when the last of these has gone, or at Close. From a goroutine of its own; nil = nobody
+	// wants to know.
+	Lingering func() (gone func())
 }
 
 // Bash is the tool. Make it with [New]. Its methods may be called from any goroutine.
@@ -44,7 +49,11 @@ type Bash struct {
 	closed bool                  // Close was called
 	groups []int                 // process groups of calls that left something running
 	drains map[*os.File]struct{} // pipes that background processes still hold
-	wg     sync.WaitGroup        // the goroutines that empty them
+
+	looking, lookAgain bool // for processes that run on
+
+	ending chan struct{}  // closed with the tool
+	wg     sync.WaitGroup // the goroutines that empty pipes and look for processes
 }
 
 var (
@@ -65,7 +74,7 @@ func New(cfg Config) *Bash {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 500 * time.Millisecond
 	}
-	b := &Bash{cfg: cfg, marker: "DSHSH_SHELL_" + randomID(), drains: map[*os.File]struct{}{}}
+	b := &Bash{cfg: cfg, marker: "DSHSH_SHELL_" + randomID(), drains: map[*os.File]struct{}{}, ending: make(chan struct{})}
 	b.env = childEnv(cfg.Environ, cfg.Scrub, cfg.Dir)
 	if b.cfg.Shell == "" {
 		b.cfg.Shell = findShell(cfg.Environ)
@@ -157,6 +166,7 @@ func (b *Bash) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) 
 	}
 	out := x.Output(b.cfg.Limits)
 	r, err := b.run(ctx, a.Command, limit, out)
+	b.watchLeft()
 	if err != nil {
 		out.Finish()
 		return tool.Result{}, fmt.Errorf("bash: starting %s: %w", b.cfg.Shell, err)
@@ -249,6 +259,9 @@ func list(ps []Process) string {
 func (b *Bash) Close() error {
 	b.mu.Lock()
 	used, groups := b.used && !b.closed, b.groups
+	if !b.closed {
+		close(b.ending)
+	}
 	b.closed, b.groups = true, nil
 	b.mu.Unlock()
 	var left []Process
