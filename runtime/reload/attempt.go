@@ -281,7 +281,7 @@ func (m *Manager) gate(ctx context.Context, a *attempt, batch []*change) ([]*cha
 	var asked []*change
 	var cands []Candidate
 	for _, c := range batch {
-		if c.s.layer == runtime.LayerProject && !c.approved && m.c.Gate != nil {
+		if c.s.layer != runtime.LayerBundled && !c.approved && m.c.Gate != nil {
 			asked = append(asked, c)
 			cands = append(cands, m.candidate(c))
 		}

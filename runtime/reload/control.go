@@ -155,11 +155,39 @@ func (m *Manager) lift(ctx context.Context, s *script, r *Report) error {
 // but what the gate has held may still be held by Ask, as the report says then. It
 // is an error when one is not held, or is no longer what was shown: then the newer
 // content goes through the gate.
-func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err error) {
+func (m *Manager) Take(ctx context.Context, names ...string) (Report, error) {
+	return m.take(ctx, names, nil)
+}
+
+// TakeShown is Take for what a person was shown. It is an error, and nothing is taken, when
+// one of them is held with other content by now: the answer was not about that.
+func (m *Manager) TakeShown(ctx context.Context, shown ...Candidate) (Report, error) {
+	var names []string
+	was := map[string]Candidate{}
+	for _, c := range shown {
+		names = append(names, c.ID)
+		was[c.ID] = c
+	}
+	return m.take(ctx, names, func(is Candidate) error {
+		if c := was[is.ID]; c.Hash != is.Hash || c.Kind != is.Kind {
+			return changedSince(is.ID)
+		}
+		return nil
+	})
+}
+
+func changedSince(id string) error {
+	return fmt.Errorf("%s %w: look at it again", id, ErrNotShown)
+}
+
+func (m *Manager) take(ctx context.Context, names []string, check func(held Candidate) error) (r Report, err error) {
 	err = m.do(ctx, func(ctx context.Context) error {
 		only := map[string]bool{}
 		for _, name := range names {
 			s, err := m.heldScript(name)
+			if err == nil && check != nil {
+				err = check(*s.held)
+			}
 			if err != nil {
 				return err
 			}
@@ -171,7 +199,7 @@ func (m *Manager) Take(ctx context.Context, names ...string) (r Report, err erro
 		for id := range only {
 			// What the gate held may wait for Ask now.
 			if s := m.scripts[id]; s != nil && s.held != nil && !s.held.Asked {
-				return fmt.Errorf("%s has changed since it was shown: look at it again", id)
+				return changedSince(id)
 			}
 		}
 		return nil

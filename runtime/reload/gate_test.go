@@ -55,6 +55,15 @@ func newGated(t *testing.T) (*rig, *gate) {
 func TestUntrustedFolder(t *testing.T) {
 	r, g := newGated(t)
 	g.answer(Hold)
+	r.c.Gate = func(ctx context.Context, cs []Candidate) []Verdict {
+		out := g.ask(ctx, cs)
+		for i, c := range cs {
+			if c.Layer == runtime.LayerUser {
+				out[i] = Take
+			}
+		}
+		return out
+	}
 	user := filepath.Join(r.top, "user")
 	r.mkdir(user)
 	r.c.Folders = append(r.c.Folders, Folder{Layer: runtime.LayerUser, Dir: user})
@@ -168,6 +177,58 @@ func TestTakeAndDrop(t *testing.T) {
 	if c := g.last(); c.Dropped {
 		t.Error("other content is called dropped")
 	}
+}
+
+// TestTakeWhatWasShown: an answer is about what was shown. What is held in its place by
+// the time that it comes is not taken, nor is what was shown beside it.
+func TestTakeWhatWasShown(t *testing.T) {
+	r, g := newGated(t)
+	r.write("a.js", "say a")
+	r.write("b.js", "say b")
+	r.start()
+	g.answer(Hold)
+	r.write("a.js", "say a2")
+	r.write("b.js", "say b2")
+	r.state("project/a.js", StateHeld)
+	r.state("project/b.js", StateHeld)
+	shown := r.heldNow()
+	r.write("a.js", "say evil")
+	r.until("a.js is held with other content", func() bool { return r.heldNow()[0].Hash != shown[0].Hash })
+	_, err := r.m.TakeShown(t.Context(), shown...)
+	wantErr(t, err, ErrNotShown, "project/a.js")
+	r.idle()
+	r.says("a b")
+	_, err = r.m.TakeShown(t.Context(), r.heldNow()...)
+	r.ok(err)
+	r.says("evil b2")
+}
+
+func (r *rig) heldNow() (out []Candidate) {
+	for _, s := range r.m.Status(r.t.Context()) {
+		if s.Held != nil {
+			out = append(out, *s.Held)
+		}
+	}
+	return out
+}
+
+// TestEveryFileIsGated: also scripts of the user and of the command line.
+func TestEveryFileIsGated(t *testing.T) {
+	r, g := newGated(t)
+	user, file := filepath.Join(r.top, "user"), filepath.Join(r.top, "c.js")
+	r.c.Folders = append(r.c.Folders, Folder{Layer: runtime.LayerUser, Dir: user})
+	r.c.Files = []string{file}
+	r.mkdir(user)
+	r.write(filepath.Join(user, "u.js"), "say u")
+	r.write(file, "say c")
+	r.start()
+	r.says("u c")
+	g.answer(Hold)
+	r.write(filepath.Join(user, "u.js"), "say evil")
+	r.write(file, "say evil")
+	r.state("user/u.js", StateHeld)
+	r.state("cli/c.js", StateHeld)
+	r.says("u c")
 }
 
 func TestTakeWhatHasChangedSince(t *testing.T) {

@@ -40,6 +40,7 @@ var (
 	ErrUnknown    = errors.New("no such script")
 	ErrAmbiguous  = errors.New("more than one script has that name")
 	ErrNotHeld    = errors.New("nothing of it is held")
+	ErrNotShown   = errors.New("has changed since it was shown")
 	ErrNoOlder    = errors.New("nothing that was saved since the start is left to undo")
 )
 
@@ -72,8 +73,8 @@ type Config struct {
 	// Off are the identities of scripts that are switched off from the start.
 	Off []string
 
-	// Gate decides about changes of scripts of the project layer, before they are
-	// compiled: one verdict per candidate, Hold for those that it leaves out. At Start it
+	// Gate decides about changes of all scripts that are files, before they are compiled:
+	// one verdict per candidate, Hold for those that it leaves out. At Start it
 	// may ask a person; later it should answer at once, and Hold is how to ask. nil takes
 	// everything. Off the thread; ctx ends at Close and with the call that caused it.
 	Gate func(ctx context.Context, cs []Candidate) []Verdict
