@@ -171,11 +171,17 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// Fingerprint names the content of a script folder: every file below it.
+// Fingerprint names the content of a script folder: every file below it, and where its
+// links lead. The folder may be a link itself.
 func Fingerprint(dir string) (string, error) {
 	h := sha256.New()
 	var files []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	// A walk does not follow a link that it begins at.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", fmt.Errorf("reading the project's scripts: %w", err)
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -199,9 +205,13 @@ func Fingerprint(dir string) (string, error) {
 }
 
 // content names what a file holds. What is no file that ends, a dangling link or a pipe,
-// counts as what it is: it is never opened.
+// counts as what it is: it is never opened. A link counts with where it leads, since what
+// lies there may be in the folder already, under another name.
 func content(path string) []byte {
 	h := sha256.New()
+	if to, err := os.Readlink(path); err == nil {
+		fmt.Fprintf(h, "%q\n", to)
+	}
 	fi, err := os.Stat(path)
 	if err == nil && !fi.Mode().IsRegular() {
 		err = fmt.Errorf("%s: %v", path, fi.Mode().Type())

@@ -9,6 +9,47 @@ import (
 	"testing"
 )
 
+// A fingerprint of a folder that is reached by links is that of what lies there, and of
+// where the links in it lead.
+func TestFingerprintThroughLinks(t *testing.T) {
+	top := t.TempDir()
+	real, link := filepath.Join(top, "real"), filepath.Join(top, "link")
+	step := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []string{"one", "two"} {
+		step(os.MkdirAll(filepath.Join(real, f), 0o755))
+		step(os.WriteFile(filepath.Join(real, f, "m.js"), []byte(f), 0o644))
+	}
+	step(os.Symlink("real", link))
+	step(os.Symlink("one", filepath.Join(real, "lib")))
+	seen := map[string]bool{}
+	for _, c := range []struct {
+		what   string
+		change func() error
+	}{
+		{"nothing", func() error { return nil }},
+		{"a script", func() error { return os.WriteFile(filepath.Join(real, "guard.js"), []byte("x"), 0o644) }},
+		{"where a link goes to", func() error {
+			_ = os.Remove(filepath.Join(real, "lib"))
+			return os.Symlink("two", filepath.Join(real, "lib"))
+		}},
+	} {
+		step(c.change())
+		a, err := Fingerprint(real)
+		step(err)
+		b, err := Fingerprint(link)
+		step(err)
+		if a != b || seen[b] {
+			t.Errorf("after %s has changed: %s, through a link %s, seen before: %v", c.what, a, b, seen[b])
+		}
+		seen[b] = true
+	}
+}
+
 // A fingerprint tells everything in the folder apart and opens nothing that could block
 // or never end.
 func TestFingerprintOfWhatIsNoFile(t *testing.T) {
