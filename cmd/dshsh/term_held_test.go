@@ -3,6 +3,7 @@ package main_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"dshsh/cmd/dshsh/internal/repl/repltest"
 )
@@ -20,7 +21,7 @@ func TestR046_ASaveBesideBashIsHeldAndThenTaken(t *testing.T) {
 	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
 	s.waitFile("one")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
-	s.WaitFor("While a tool ran, scripts of this folder changed: guard.js")
+	s.WaitFor("Scripts changed while a tool ran or a question was open: guard.js")
 	s.WaitFor("Take the change? y / n / show")
 	s.Type("y", repltest.Enter)
 	s.WaitFor("scripts 1 -> 2  guard.js changed")
@@ -115,4 +116,68 @@ func TestASaveDoesNotUndoARevoke(t *testing.T) {
 	s = opened(t, place{dir: s.dir, home: s.home})
 	s.WaitFor(" in force: ")
 	s.quit()
+}
+
+// TestWhatIsNotShownIsNotTaken: the script is another one by the time that the question is
+// answered.
+func TestWhatIsNotShownIsNotTaken(t *testing.T) {
+	t.Parallel()
+	s := open(t, place{rows: 50, files: map[string]string{".dshsh/scripts/guard.js": "console.log('as shown')"}})
+	s.WaitFor("Run the scripts? y / n / show")
+	s.write(".dshsh/scripts/guard.js", "console.log('as ' + 'swapped')")
+	s.WaitFor("guard.js added: held")
+	s.Type("y", repltest.Enter)
+	s.WaitFor("project/guard.js has changed since it was shown: look at it again")
+	s.WaitUntil("second question", func() bool { return strings.Count(s.text(), "Run the scripts?") == 2 })
+	s.Type("n", repltest.Enter)
+	s.WaitFor("the scripts do not run")
+	s.ready()
+	if strings.Contains(s.text(), "as swapped") {
+		t.Errorf("it ran:\n%s", s.text())
+	}
+	s.quit()
+	s = open(t, place{dir: s.dir, home: s.home, rows: 50})
+	s.WaitFor("Run the scripts? y / n / show") // nothing was remembered
+	s.Type("y", repltest.Enter)
+	s.WaitFor("as swapped")
+	s.ready()
+	s.quit()
+}
+
+// TestNoToolReplacesAGuard: neither one of the user, nor later, by what a call left running.
+func TestNoToolReplacesAGuard(t *testing.T) {
+	t.Parallel()
+	guard := "ctx.on('tools/pre-execute', { filter = { tool = 'write' } }, function() return { kind = 'deny', reason = 'guarded' } end)"
+	for name, c := range map[string]struct {
+		script, round, call string
+		later               bool
+	}{
+		"of the user": {script: "home/scripts/guard.lua", round: "cd home/scri*; echo -- > guard.lua", call: "sh round.sh"},
+		"later": {script: ".dshsh/scripts/guard.lua", round: "until test -e go; do sleep 0.1; done; cd .dsh*/scri*; echo -- > guard.lua",
+			call: "setsid sh round.sh >/dev/null 2>&1 </dev/null & echo left", later: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := opened(t, place{dir: dir, home: dir + "/home", rows: 50, files: map[string]string{c.script: guard, "round.sh": c.round}}, "--trust", "--approve", "all")
+			s.WaitFor(" in force: ")
+			s.enter(`call bash {"command":"` + c.call + `"}`)
+			s.WaitFor("bash answered")
+			if c.later {
+				time.Sleep(2500 * time.Millisecond) // beyond the time that a call itself casts doubt
+				s.write("go", "")
+			}
+			s.WaitFor("Scripts changed while a tool ran or a question was open: guard.lua")
+			s.Type("n", repltest.Enter)
+			s.WaitFor("not taken")
+			s.ready()
+			s.enter(`call write {"path":"x","content":"y"}`)
+			s.WaitFor("write gave an error")
+			s.ready()
+			if s.exists("x") {
+				t.Error("it was written")
+			}
+			s.quit()
+		})
+	}
 }

@@ -183,9 +183,6 @@ func (s *sh) modules() []runtime.Module {
 			return nil
 		},
 		Environ: s.bash.Environ(),
-		Running: func() func() {
-			s.writers.begin()
-			return s.writers.end
-		},
+		Running: s.writers.run,
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"dshsh/runtime/reload"
 )
 
-// writers notes when tools run that may change things. A change of a project's script
-// that appears meanwhile, or shortly after, may be the agent's own doing: it is not taken
+// writers notes when tools run that may change things, or what they have left running. A
+// change of a script that appears meanwhile, or shortly after, may be the agent's own doing: it is not taken
 // without a question, since a guard that its subject can replace is none. Its methods may
 // be called from any goroutine.
 type writers struct {
@@ -30,6 +30,12 @@ func (w *writers) begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running++
+}
+
+// run is begin, and gives end.
+func (w *writers) run() (end func()) {
+	w.begin()
+	return w.end
 }
 
 func (w *writers) end() {
@@ -52,8 +58,7 @@ func (w *writers) watch(h *loop.Host, reads func(name string, args []byte) bool)
 		if reads(c.Name, c.Arguments) {
 			return next(c)
 		}
-		w.begin()
-		defer w.end()
+		defer w.run()()
 		return next(c)
 	}, runtime.Prepended())
 }
@@ -75,10 +80,11 @@ func readsOnly(tools []tool.Tool) func(name string, args []byte) bool {
 	}
 }
 
-// verdict decides about a change of a project's scripts: none before the folder is trusted,
-// none that a tool may have made, and none that was answered with no.
+// verdict decides about a change of scripts: none of the project's before its folder is
+// trusted, and, wherever the script lies, none that a tool may have made and none that was
+// answered with no.
 func (s *sh) verdict(c reload.Candidate) reload.Verdict {
-	if !s.isTrusted() || c.Dropped || !c.Since.IsZero() && s.writers.suspect(c.Since) {
+	if c.Layer == runtime.LayerProject && !s.isTrusted() || c.Dropped || !c.Since.IsZero() && s.writers.suspect(c.Since) {
 		return reload.Hold
 	}
 	return reload.Take

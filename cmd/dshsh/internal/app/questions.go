@@ -103,8 +103,12 @@ func (p *prompt) nextQuestion(ctx context.Context) *question {
 	}
 	gate, grown := p.held(ctx)
 	var all []*question
-	if len(gate) > 0 {
-		all = append(all, p.gateQuestion(gate))
+	untrusted, changed := p.split(gate)
+	if len(untrusted) > 0 {
+		all = append(all, p.trustQuestion(untrusted))
+	}
+	if len(changed) > 0 {
+		all = append(all, p.gateQuestion(changed))
 	}
 	for _, c := range grown {
 		all = append(all, p.grownQuestion(c))
@@ -120,30 +124,52 @@ func (p *prompt) nextQuestion(ctx context.Context) *question {
 	return nil
 }
 
-// gateQuestion asks whether the project's scripts may run at all, and in a trusted folder
-// whether to take what changed while a tool ran. An untrusted folder is asked about once,
-// not at every save.
-func (p *prompt) gateQuestion(held []reload.Candidate) *question {
-	q := &question{show: held, yes: p.take, line: untrustedLine(p.sh, reload.Report{Held: held})}
-	if !p.isTrusted() {
-		q.key = "trust"
-		if n := p.wasRevoked(); n > 0 {
-			return p.revokedQuestion(q, n)
+// split tells apart those that wait for the project's folder to be trusted.
+func (p *prompt) split(gate []reload.Candidate) (untrusted, changed []reload.Candidate) {
+	trusted := p.isTrusted()
+	for _, c := range gate {
+		if c.Layer == runtime.LayerProject && !trusted {
+			untrusted = append(untrusted, c)
+		} else {
+			changed = append(changed, c)
 		}
-		q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%s"+
-			"They see and change what the agent does. What they need beyond that is asked about when they run.\nRun the scripts? y / n / show ", heldNames(held), heldDetails(held))
-		q.no = func(context.Context) error {
-			p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
-			return nil
-		}
-		return q
 	}
+	return untrusted, changed
+}
+
+// trustQuestion asks whether the project's scripts may run at all: once, not at every save.
+func (p *prompt) trustQuestion(held []reload.Candidate) *question {
+	q := &question{key: "trust", show: held, line: untrustedLine(p.sh, reload.Report{Held: held})}
+	q.yes = func(ctx context.Context) error {
+		if err := p.takeShown(ctx, q); err != nil {
+			return err
+		}
+		return p.trustProject()
+	}
+	if n := p.wasRevoked(); n > 0 {
+		return p.revokedQuestion(q, n)
+	}
+	q.text = fmt.Sprintf("This folder has scripts that are not trusted: %s\n%s"+
+		"They see and change what the agent does. What they need beyond that is asked about when they run.\nRun the scripts? y / n / show ", heldNames(held), heldDetails(held))
+	q.no = func(context.Context) error {
+		p.loop.Say("the scripts do not run; `/scripts` lists them, `/scripts trust` or a new start asks again")
+		return nil
+	}
+	return q
+}
+
+// gateQuestion asks whether to take what changed while a tool ran, or came while it was
+// being asked whether the folder is trusted.
+func (p *prompt) gateQuestion(held []reload.Candidate) *question {
+	q := &question{show: held}
 	var ids []string
 	for _, c := range held {
 		ids = append(ids, c.ID)
 		q.key += "held " + c.ID + " " + c.Hash + "\n"
 	}
-	q.text = fmt.Sprintf("While a tool ran, scripts of this folder changed: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
+	q.text = fmt.Sprintf("Scripts changed while a tool ran or a question was open: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
+	q.line = render.Visible(fmt.Sprintf("Scripts changed while a tool ran or a question was open: %s; those in force stay", heldNames(held)))
+	q.yes = func(ctx context.Context) error { return p.takeShown(ctx, q) }
 	q.no = func(ctx context.Context) error {
 		p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
 		p.note(q.key, false)
@@ -166,6 +192,15 @@ func (p *prompt) revokedQuestion(q *question, n int) *question {
 	return q
 }
 
+// takeShown takes what a question has shown. What has changed since is asked about again.
+func (p *prompt) takeShown(ctx context.Context, q *question) error {
+	_, err := p.manager.TakeShown(ctx, q.show...)
+	if err != nil {
+		p.note(q.key, false)
+	}
+	return err
+}
+
 // grownQuestion asks about a change that needs more than was granted.
 func (p *prompt) grownQuestion(c reload.Candidate) *question {
 	w := p.heldNeeds(c)
@@ -175,8 +210,7 @@ func (p *prompt) grownQuestion(c reload.Candidate) *question {
 		if err := p.grant(w); err != nil {
 			return err
 		}
-		_, err := p.manager.Take(ctx, c.ID)
-		return err
+		return p.takeShown(ctx, q)
 	}
 	q.no = func(ctx context.Context) error {
 		p.loop.Say("not taken: the version in force stays; a save, or `/reload`, brings the question back")

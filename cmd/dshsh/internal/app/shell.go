@@ -89,7 +89,8 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 		say(err.Error())
 	}
 	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
-	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ})
+	s.writers = &writers{now: e.Now}
+	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ, Lingering: s.writers.run})
 	rg, err := exec.LookPath("rg")
 	if err != nil {
 		rg = ""
@@ -100,7 +101,6 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	if err != nil {
 		return nil, err
 	}
-	s.writers = &writers{now: e.Now}
 	s.grants = &grants{store: s.trusts, folder: filepath.Dir(filepath.Dir(s.projectScripts()))}
 	s.host, err = loop.New(loop.Config{
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
@@ -322,7 +322,7 @@ func (s *sh) noteUnused(p loop.SessionPayload) error {
 	return nil
 }
 
-// gate holds the project's scripts back until its folder is trusted.
+// gate holds back what scripts are not to run without an answer.
 func (s *sh) gate(_ context.Context, cs []reload.Candidate) []reload.Verdict {
 	s.noticeRevoked()
 	out := make([]reload.Verdict, len(cs))
