@@ -3,6 +3,7 @@ package js
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -161,11 +162,37 @@ func (v *vm) describe(se *runtime.ScriptError, x goja.Value) {
 	if own := parseStack(text(o.Get("stack"))); len(own) > 0 {
 		setStack(se, own)
 	}
+	if se.Name == "TypeError" && se.Err == nil {
+		se.Message = v.reworded(se.Message, se.Pos)
+	}
 	var inner *runtime.ScriptError
 	if errors.As(se.Err, &inner) && inner.Script == v.in.ID && inner.Source != "" {
 		se.Pos, se.Source = inner.Pos, inner.Source // a required file that does not parse
 	}
 }
+
+// reworded says in an error of goja's what it leaves out: of which object of ours a member
+// was called that it does not have, and that null is read from in the same words.
+func (v *vm) reworded(msg string, at runtime.Position) string {
+	if key, ok := strings.CutPrefix(msg, "Object has no member '"); ok {
+		if miss := v.misses.Named(at, strings.TrimSuffix(key, "'")); miss != "" {
+			return miss
+		}
+		return msg
+	}
+	if !readsNothing.MatchString(msg) {
+		return msg
+	}
+	if !strings.HasSuffix(msg, " or null") {
+		msg += " or null"
+	}
+	if miss := v.misses.Only(at); miss != "" {
+		msg += "; " + miss
+	}
+	return msg
+}
+
+var readsNothing = regexp.MustCompile(`(?s)^Cannot read property '.*' of undefined( or null)?$`)
 
 // goErrorOf finds the Go error that an Error object, or one of its causes, carries.
 func (v *vm) goErrorOf(o *goja.Object) error {

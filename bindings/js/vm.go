@@ -47,7 +47,8 @@ type vm struct {
 	noop       goja.Callable
 	modules    map[string]*goja.Object // required files, by path
 	running    map[string]bool         // those that have not run to their end
-	main       *goja.Object            // the script's own module object
+	misses     runtime.Misses
+	main       *goja.Object // the script's own module object
 	preludeObj *goja.Object
 	timers     map[int64]*timer // that have not fired, or are repeated
 	timerN     int64

@@ -203,6 +203,8 @@ func (o *liveObject) extra(key string) goja.Value {
 		return o.v.addEventListener(o)
 	case key == "removeEventListener" && o.isSignal():
 		return o.v.removeEventListener(o)
+	case key != "then": // which await asks every object for
+		o.v.misses.Note(o.class, key, o.v.Where())
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -194,7 +195,7 @@ func (vm *machine) scriptError(err error) *runtime.ScriptError {
 			}
 			e.Pos, msg, placed = p, rest, true
 		}
-		e.Message = strings.ToValidUTF8(msg, "\ufffd")
+		e.Message = vm.reworded(strings.ToValidUTF8(msg, "\ufffd"), e.Pos)
 		if !placed { // error("text", 0): the text is what was thrown
 			e.Value = e.Message
 		}
@@ -211,6 +212,25 @@ func (vm *machine) scriptError(err error) *runtime.ScriptError {
 		vm.valueError(e, obj)
 	}
 	return e
+}
+
+var indexed = regexp.MustCompile(`^attempt to index a non-table object\((\w+)\) with key `)
+
+// reworded says in an error of gopher-lua's what it leaves out: of which object of ours a
+// member was used in that line that it does not have.
+func (vm *machine) reworded(msg string, at runtime.Position) string {
+	switch {
+	case msg == "attempt to call a non-function object":
+		msg = "attempt to call a value that is no function"
+	case indexed.MatchString(msg):
+		msg = indexed.ReplaceAllString(msg, "attempt to index a $1 value with key ")
+	default:
+		return msg
+	}
+	if miss := vm.misses.Only(at); miss != "" {
+		msg += "; " + miss
+	}
+	return msg
 }
 
 // tableError reads error({message = ..., code = ..., name = ...}). A table without a

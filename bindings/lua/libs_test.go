@@ -130,7 +130,7 @@ func TestLibraryErrors(t *testing.T) {
 		{`unpack({}, 1, 1e9)`, "unpack: more than 131072 values"},
 		{`math.random(0)`, "interval is empty"},
 		{`setmetatable(ctx, {})`, "table expected, got userdata"},
-		{`local x; x.y.z = 1`, "attempt to index a non-table object(nil) with key 'y'"},
+		{`local x; x.y.z = 1`, "attempt to index a nil value with key 'y'"},
 		{`ctx.log = 1`, "cannot set field 'log' of ctx: it is read-only"},
 		{`os.time({ year = 1 })`, "os.time: field 'month' is missing"},
 		{`text.split("a", "")`, "the separator is empty"},

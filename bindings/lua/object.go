@@ -162,7 +162,10 @@ func (vm *machine) openObjects() {
 			m := x.class.Lookup(string(key))
 			switch {
 			case m == nil:
-				v, _ := x.data(string(key))
+				v, ok := x.data(string(key))
+				if _, isBag := x.o.(runtime.Bag); !ok && !isBag {
+					vm.misses.Note(x.class, string(key), vm.Where())
+				}
 				L.Push(vm.toLua(v))
 				return 1
 			case !m.IsProperty():

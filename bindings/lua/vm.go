@@ -42,6 +42,7 @@ type machine struct {
 	random  func() float64 // what math.randomseed has made; nil = the host's
 	started time.Time
 	trace   *errorTrace
+	misses  runtime.Misses
 }
 
 var _ runtime.VM = (*machine)(nil)

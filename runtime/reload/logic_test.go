@@ -157,6 +157,17 @@ func TestReportLines(t *testing.T) {
 	}
 }
 
+// An error behind the end of a file shows the last line that has something.
+func TestSourceLineBehindTheEnd(t *testing.T) {
+	s := newSnapshot("", "a.js", newFile([]byte("one\n  ctx.on(\n\n"), nil))
+	for n, want := range map[int]string{1: "1 one", 2: "2 ctx.on(", 4: "2 ctx.on(", 9: "2 ctx.on("} {
+		line, text := s.line("a.js", n)
+		if got := fmt.Sprint(line, " ", text); got != want {
+			t.Errorf("line %d: %s, want %s", n, got, want)
+		}
+	}
+}
+
 // A thousand reloads, the failing ones included, leave nothing behind.
 func TestThousandReloads(t *testing.T) {
 	r := newRig(t)

@@ -95,24 +95,27 @@ func newFailure(c *change) Failure {
 		return f
 	}
 	f.Pos, f.Source = se.Pos, se.Source
-	if f.Source == "" && se.Pos.Line > 0 && c.snap != nil {
-		f.Source = c.snap.line(se.Pos.File, se.Pos.Line)
+	if strings.TrimSpace(f.Source) == "" && se.Pos.Line > 0 && c.snap != nil {
+		f.Pos.Line, f.Source = c.snap.line(se.Pos.File, se.Pos.Line)
 	}
 	return f
 }
 
-// line is a line of one of the files, found by the name that errors give it.
-func (s *snapshot) line(name string, n int) string {
+// line is a line of one of the files, found by the name that errors give it. Where it is
+// empty, as behind the end, it is the one before that is not.
+func (s *snapshot) line(name string, n int) (int, string) {
 	for _, rel := range s.names() {
 		if path.Base(rel) != path.Base(name) {
 			continue
 		}
 		lines := strings.Split(string(s.get(rel).code), "\n")
-		if n <= len(lines) {
-			return strings.TrimSpace(lines[n-1])
+		for at := min(n, len(lines)); at > 0; at-- {
+			if text := strings.TrimSpace(lines[at-1]); text != "" {
+				return at, text
+			}
 		}
 	}
-	return ""
+	return n, ""
 }
 
 // String is the failure with its place, which version is in force, and the source line

@@ -176,7 +176,11 @@ func trustScripts(ctx context.Context, e *Env, f *flags) error {
 		return errNoScripts
 	}
 	if len(wants) == 0 {
-		fmt.Fprintln(e.Stdout, "there is nothing to grant: the scripts have what they need")
+		line := "there is nothing to grant: the scripts have what they need"
+		if len(rep.Failures) > 0 {
+			line = "there is nothing to grant to the scripts that load"
+		}
+		fmt.Fprintln(e.Stdout, line)
 	}
 	in := bufio.NewScanner(e.Stdin)
 	for _, w := range wants {
