@@ -21,7 +21,7 @@ func TestR046_ASaveBesideBashIsHeldAndThenTaken(t *testing.T) {
 	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
 	s.waitFile("one")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
-	s.WaitFor("Scripts changed while a tool ran or a question was open: guard.js")
+	s.WaitFor("Changed while a tool or program ran, or a question was open: guard.js")
 	s.WaitFor("Take the change? y / n / show")
 	s.Type("y", repltest.Enter)
 	s.WaitFor("scripts 1 -> 2  guard.js changed")
@@ -167,7 +167,7 @@ func TestNoToolReplacesAGuard(t *testing.T) {
 				time.Sleep(2500 * time.Millisecond) // beyond the time that a call itself casts doubt
 				s.write("go", "")
 			}
-			s.WaitFor("Scripts changed while a tool ran or a question was open: guard.lua")
+			s.WaitFor("Changed while a tool or program ran, or a question was open: guard.lua")
 			s.Type("n", repltest.Enter)
 			s.WaitFor("not taken")
 			s.ready()

@@ -382,7 +382,7 @@ func TestSaveBesideAToolIsAskedAbout(t *testing.T) {
 	// A way round the guards of paths, which no text of a command shows.
 	s.write("round.sh", "cp open.js .dshsh/scri*/guard.js")
 	s.enter(`call bash {"command":"sh round.sh"}`)
-	s.WaitFor("Scripts changed while a tool ran or a question was open: guard.js")
+	s.WaitFor("Changed while a tool or program ran, or a question was open: guard.js")
 	s.WaitFor("Take the change? y / n / show")
 	s.Type("show", repltest.Enter)
 	s.WaitMatch(`(?m)^-.*no shell today`)

@@ -1,6 +1,7 @@
 package reload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	goruntime "runtime"
@@ -300,11 +301,22 @@ func (m *Manager) gate(ctx context.Context, a *attempt, batch []*change) ([]*cha
 			verdict = verdicts[i]
 		}
 		if verdict != Take {
+			if verdict == Hold && c.f != nil && c.s.live != nil {
+				cands[i].Err = m.trial(c)
+			}
 			m.putOff(a, c, cands[i], verdict)
 			stop[c] = true
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(batch), func(c *change) bool { return stop[c] }), nil
+}
+
+// trial says whether a change compiles, for whoever decides about it.
+func (m *Manager) trial(c *change) error {
+	err := m.safely(func() { m.compile(c) })
+	err = cmp.Or(err, c.err)
+	c.unit, c.err = nil, nil
+	return err
 }
 
 // putOff keeps what was there before, until somebody decides or the files change again.

@@ -519,3 +519,24 @@ func TestSinceOfARemoval(t *testing.T) {
 		t.Errorf("since %v after the removal", c.Since.Sub(before))
 	}
 }
+
+// A change that is held says whether it compiles, without being run.
+func TestHeldSaveThatDoesNotCompile(t *testing.T) {
+	r, g := newGated(t)
+	r.write("a.js", "say a")
+	r.start()
+	g.answer(Hold)
+	held := func() *Candidate { return r.m.Status(t.Context())[0].Held }
+	r.write("a.js", "syntax oops")
+	r.state("project/a.js", StateHeld)
+	if c := held(); c.Err == nil || !strings.Contains(c.Err.Error(), "unexpected oops") {
+		t.Errorf("held with %v", c.Err)
+	}
+	made := r.e.made.Load()
+	r.write("a.js", "say two")
+	r.until("held anew", func() bool { c := held(); return c != nil && c.Err == nil })
+	if r.e.made.Load() != made {
+		t.Error("a held change was run")
+	}
+	r.says("a")
+}

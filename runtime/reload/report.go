@@ -64,6 +64,8 @@ type Candidate struct {
 	Since time.Time
 	// Dropped: this very change was held by Gate and given up by Drop.
 	Dropped bool
+	// Err: Gate has held it, and it does not compile. It has not been run.
+	Err error
 	// Asked: it was Ask, not Gate, that put it off.
 	Asked bool
 }

@@ -167,8 +167,8 @@ func (p *prompt) gateQuestion(held []reload.Candidate) *question {
 		ids = append(ids, c.ID)
 		q.key += "held " + c.ID + " " + c.Hash + "\n"
 	}
-	q.text = fmt.Sprintf("Scripts changed while a tool ran or a question was open: %s\nUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held))
-	q.line = render.Visible(fmt.Sprintf("Scripts changed while a tool ran or a question was open: %s; those in force stay", heldNames(held)))
+	q.text = fmt.Sprintf("Changed while a tool or program ran, or a question was open: %s\n%sUntil you say so, those in force stay. Take the change? y / n / show ", heldNames(held), heldErrors(held))
+	q.line = render.Visible(fmt.Sprintf("Changed while a tool or program ran, or a question was open: %s; those in force stay", heldNames(held)))
 	q.yes = func(ctx context.Context) error { return p.takeShown(ctx, q) }
 	q.no = func(ctx context.Context) error {
 		p.loop.Say("not taken: the scripts in force stay; a save, or `/reload`, brings the question back")
@@ -269,6 +269,17 @@ func heldNames(held []reload.Candidate) string {
 		out = append(out, fmt.Sprintf("%s %s", c.File, c.Kind))
 	}
 	return strings.Join(out, ", ")
+}
+
+// heldErrors is a line for each of the scripts that could not be taken as it is.
+func heldErrors(held []reload.Candidate) string {
+	var b strings.Builder
+	for _, c := range held {
+		if c.Err != nil {
+			fmt.Fprintf(&b, "  it does not load: %s\n", firstLine(c.Err.Error()))
+		}
+	}
+	return b.String()
 }
 
 // heldDetails is a line for each of the scripts: its size, and what names its content.
