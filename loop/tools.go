@@ -366,7 +366,7 @@ func (a *agent) postExecute(act *activity, call ToolCall, res ToolResult) ToolRe
 }
 
 func (c *callee) policyCall(call ToolCall) policy.Call {
-	pc := policy.Call{Name: call.Name, Args: call.Arguments, ScriptTool: c.script != nil, SavedDirs: call.Agent.(*agent).saved}
+	pc := policy.Call{Name: call.Name, Args: call.Arguments, AgentID: call.Agent.ID(), ScriptTool: c.script != nil, SavedDirs: call.Agent.(*agent).saved}
 	if c.native != nil {
 		pc.Tool = c.native.Tool
 	}

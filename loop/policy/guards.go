@@ -26,7 +26,7 @@ func Guards(cfg Config, call Call) (Decision, bool) {
 		}
 	}
 	if c, ok := call.Tool.(tool.CommandUser); ok && len(cfg.Protected) > 0 {
-		if command, dir := c.Command(call.Args); command != "" {
+		if command, dir := c.Command(call.Args, call.AgentID); command != "" {
 			d := newJudge(cfg, dir).text(command)
 			return d, d.Kind != ""
 		}

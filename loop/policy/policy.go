@@ -49,6 +49,7 @@ type Call struct {
 	Tool       tool.Tool // nil when there is no tool of that name
 	Name       string
 	Args       json.RawMessage // a valid JSON value
+	AgentID    string          // the agent that calls
 	ScriptTool bool            // the tool belongs to a script
 	SavedDirs  []string        // where earlier outputs of the session are kept: reading there is as in the working folder
 }
@@ -86,7 +87,7 @@ func Default(cfg Config, call Call) Decision {
 		return Decision{Allow, "a tool of a script reaches only what the script was granted"}
 	}
 	if c, ok := call.Tool.(tool.CommandUser); ok {
-		if command, _ := c.Command(call.Args); command != "" {
+		if command, _ := c.Command(call.Args, call.AgentID); command != "" {
 			return Decision{Ask, fmt.Sprintf("%s wants to run: %s", call.Name, shorten(command))}
 		}
 		return Decision{Ask, fmt.Sprintf("%s wants to run something that cannot be read from its arguments", call.Name)}

@@ -34,7 +34,7 @@ type commander struct {
 	dir string
 }
 
-func (c commander) Command(args json.RawMessage) (string, string) {
+func (c commander) Command(args json.RawMessage, _ string) (string, string) {
 	var s string
 	if json.Unmarshal(args, &s) != nil {
 		return "", ""

@@ -67,10 +67,10 @@ type PathUse struct {
 }
 
 // CommandUser is implemented by a tool that runs a shell command. Command returns the
-// command as the shell would be given it and the absolute folder that it starts in;
-// arguments that cannot be decoded give "".
+// command as the shell would be given it and the absolute folder that it starts in if that agent
+// calls; arguments that cannot be decoded give "".
 type CommandUser interface {
-	Command(args json.RawMessage) (command, dir string)
+	Command(args json.RawMessage, agentID string) (command, dir string)
 }
 
 // Timeouter is implemented by a tool whose calls the loop is to end after a time: the

@@ -45,6 +45,8 @@ type Bash struct {
 	marker string // name of the variable that marks what this tool started
 
 	mu     sync.Mutex            // guards what follows
+	dirs   map[string]string     // where an agent's next command starts, unless in the working folder
+	temp   string                // folder for the files of cwd.go; "" until it is needed
 	used   bool                  // a command was started
 	closed bool                  // Close was called
 	groups []int                 // process groups of calls that left something running
@@ -74,7 +76,7 @@ func New(cfg Config) *Bash {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 500 * time.Millisecond
 	}
-	b := &Bash{cfg: cfg, marker: "DSHSH_SHELL_" + randomID(), drains: map[*os.File]struct{}{}, ending: make(chan struct{})}
+	b := &Bash{cfg: cfg, marker: "DSHSH_SHELL_" + randomID(), drains: map[*os.File]struct{}{}, ending: make(chan struct{}), dirs: map[string]string{}}
 	b.env = childEnv(cfg.Environ, cfg.Scrub, cfg.Dir)
 	if b.cfg.Shell == "" {
 		b.cfg.Shell = findShell(cfg.Environ)
@@ -109,19 +111,19 @@ func (b *Bash) Spec() model.ToolSpec {
 	return model.ToolSpec{
 		Name: Name,
 		Description: "Runs a command in bash and returns what it prints (standard output and error together) and its exit status. " +
-			"Each call starts in the working folder; a cd does not last. There is no terminal and no input, so nothing can ask for a password, " +
+			"The first call starts in the working folder; a cd that stays below it holds for the next call, variables do not. There is no terminal and no input, so nothing can ask for a password, " +
 			"an editor or an answer: give options instead. A process started with & goes on when the call has ended. Long output is cut in the middle.",
 		Parameters: json.RawMessage(params),
 	}
 }
 
 // Command returns the command and the folder it starts in.
-func (b *Bash) Command(args json.RawMessage) (command, dir string) {
+func (b *Bash) Command(args json.RawMessage, agentID string) (command, dir string) {
 	var a Args
 	if tool.DecodeArgs(Name, args, &a) != nil {
 		return "", ""
 	}
-	return a.Command, b.cfg.Dir
+	return a.Command, b.Dir(agentID)
 }
 
 // Outcome is what a call's Value and Meta hold, as JSON. Output is in the Value only.
@@ -135,6 +137,7 @@ type Outcome struct {
 	OutputPath string    `json:"outputPath,omitempty"` // file with the whole output, when truncated
 	DurationMs int64     `json:"durationMs"`
 	Background []Process `json:"background,omitempty"` // left running when the shell exited
+	Cwd        string    `json:"cwd,omitempty"`        // where the agent's next command starts, unless in the working folder
 }
 
 // Process is a process that a call left running.
@@ -165,17 +168,28 @@ func (b *Bash) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) 
 		return tool.Result{}, tool.AbortedBeforeDispatch()
 	}
 	out := x.Output(b.cfg.Limits)
-	r, err := b.run(ctx, a.Command, limit, out)
+	dir, gone := b.startDir(x.AgentID)
+	r, err := b.run(ctx, a.Command, dir, limit, out)
 	b.watchLeft()
 	if err != nil {
 		out.Finish()
 		return tool.Result{}, fmt.Errorf("bash: starting %s: %w", b.cfg.Shell, err)
 	}
-	return b.result(r, limit, out.Finish())
+	var notes []string
+	for _, n := range []string{gone, b.follow(x.AgentID, dir, r.dir)} {
+		if n != "" {
+			notes = append(notes, n)
+		}
+	}
+	r.dir = ""
+	if now := b.Dir(x.AgentID); now != b.cfg.Dir {
+		r.dir = now
+	}
+	return b.result(r, limit, out.Finish(), notes)
 }
 
 // maxCommand is what linux takes as one argument, less the closing zero.
-const maxCommand = 128<<10 - 1
+const maxCommand = 128<<10 - 1 - len(rememberDir)
 
 func (b *Bash) check(command string) error {
 	switch {
@@ -194,10 +208,10 @@ func (b *Bash) check(command string) error {
 const noTerminalHint = "Commands have no terminal and no input: one that waits for a password, an editor or an answer never gets it, " +
 	"so use its options instead. For a longer command ask for a larger timeoutMs, or start it in the background."
 
-func (b *Bash) result(r ran, limit time.Duration, out tool.Bounded) (tool.Result, error) {
+func (b *Bash) result(r ran, limit time.Duration, out tool.Bounded, more []string) (tool.Result, error) {
 	o := Outcome{
 		ExitCode: r.exitCode, Signal: r.signal, TimedOut: r.timedOut, Truncated: out.Truncated, Bytes: out.Bytes,
-		OutputPath: out.Path, DurationMs: r.took.Milliseconds(), Background: r.background,
+		OutputPath: out.Path, DurationMs: r.took.Milliseconds(), Background: r.background, Cwd: r.dir,
 	}
 	var notes []string
 	switch {
@@ -216,6 +230,7 @@ func (b *Bash) result(r ran, limit time.Duration, out tool.Bounded) (tool.Result
 	if len(r.background) > 0 {
 		notes = append(notes, "still running in the background, until this session ends: "+list(r.background))
 	}
+	notes = append(notes, more...)
 	var text strings.Builder
 	text.WriteString(out.Text)
 	if out.Bytes == 0 {
@@ -262,7 +277,8 @@ func (b *Bash) Close() error {
 	if !b.closed {
 		close(b.ending)
 	}
-	b.closed, b.groups = true, nil
+	temp := b.temp
+	b.closed, b.groups, b.temp = true, nil, ""
 	b.mu.Unlock()
 	var left []Process
 	switch {
@@ -281,6 +297,9 @@ func (b *Bash) Close() error {
 	}
 	b.mu.Unlock()
 	b.wg.Wait()
+	if temp != "" {
+		_ = os.RemoveAll(temp) // the system tidies it up else
+	}
 	if len(left) > 0 {
 		return fmt.Errorf("bash: processes left by commands could not be ended: %s", list(left))
 	}

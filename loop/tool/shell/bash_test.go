@@ -416,10 +416,10 @@ func TestRefusals(t *testing.T) {
 
 func TestCommand(t *testing.T) {
 	b := newBash(t)
-	if c, dir := b.Command(json.RawMessage(`{"command":"ls -l"}`)); c != "ls -l" || dir != b.cfg.Dir {
+	if c, dir := b.Command(json.RawMessage(`{"command":"ls -l"}`), "a"); c != "ls -l" || dir != b.cfg.Dir {
 		t.Errorf("%q %q", c, dir)
 	}
-	if c, _ := b.Command(json.RawMessage(`"ls"`)); c != "" {
+	if c, _ := b.Command(json.RawMessage(`"ls"`), "a"); c != "" {
 		t.Errorf("%q", c)
 	}
 }

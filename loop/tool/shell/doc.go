@@ -3,7 +3,8 @@
 //
 // # What a command is given
 //
-// It starts in the working folder each time (a cd lasts for one call), in a session
+// An agent's first command starts in the working folder, each further one where the one
+// before ended, as long as that is below the working folder. It runs in a session
 // and process group of its own, without a terminal and with an empty standard input.
 // Whatever asks a question there fails at once or at the time limit; nothing typed at
 // the prompt can reach it. Its environment is the one that dshsh was given, without the keys of

@@ -21,6 +21,7 @@ type ran struct {
 	took       time.Duration
 	background []Process // left by a shell that exited by itself
 	survivors  []Process // that could not be ended
+	dir        string    // where the shell ended, if it said so
 }
 
 // unkillable is how long a shell that was sent KILL is waited for. One that does not go
@@ -29,15 +30,21 @@ const unkillable = 5 * time.Second
 
 // run starts the command and returns when its shell has exited or everything it started
 // has been ended. The error is that it could not be started.
-func (b *Bash) run(ctx context.Context, command string, limit time.Duration, out *tool.Output) (ran, error) {
+func (b *Bash) run(ctx context.Context, command, dir string, limit time.Duration, out *tool.Output) (ran, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return ran{}, err
 	}
-	call := b.marker + "=" + randomID()
+	id := randomID()
+	call := b.marker + "=" + id
+	env := append(b.env[:len(b.env):len(b.env)], call, "PWD="+dir)
+	ends := b.dirFile(id)
+	if ends != "" {
+		command = rememberDir + command
+		env = append(env, dirVariable+"="+ends)
+	}
 	cmd := exec.Command(b.cfg.Shell, "-c", "--", command)
-	cmd.Dir = b.cfg.Dir
-	cmd.Env = append(b.env[:len(b.env):len(b.env)], call)
+	cmd.Dir, cmd.Env = dir, env
 	// One file for both keeps the order of what is printed. A *os.File also means that
 	// Wait waits for the shell alone, not for what holds the pipe.
 	cmd.Stdout, cmd.Stderr = w, w
@@ -79,6 +86,9 @@ func (b *Bash) run(ctx context.Context, command string, limit time.Duration, out
 		}
 	}
 	res.took = time.Since(began)
+	if ends != "" {
+		res.dir = takeDir(ends)
+	}
 	atEnd := finishReading(r, copied, out)
 	select {
 	case <-exited:
@@ -184,6 +194,7 @@ func end(root int, marker string, grace time.Duration) []Process {
 func shorten(s string) string {
 	const limit = 60
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\uFFFD")
+	s = strings.Replace(s, rememberDir, "", 1) // is ours, not the command's
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit]) + "..."
 	}

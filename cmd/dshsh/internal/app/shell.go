@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
@@ -24,10 +23,8 @@ import (
 	"dshsh/loop/model/offline"
 	"dshsh/loop/model/openai"
 	"dshsh/loop/policy"
-	"dshsh/loop/tool"
 	toolfs "dshsh/loop/tool/fs"
 	"dshsh/loop/tool/shell"
-	"dshsh/loop/tool/todo"
 	"dshsh/runtime"
 	"dshsh/runtime/modules"
 	"dshsh/runtime/reload"
@@ -47,6 +44,7 @@ type sh struct {
 	host    *loop.Host
 	manager *reload.Manager
 	bash    *shell.Bash
+	files   *toolfs.Files
 	policy  policy.Config
 
 	say    func(line string)                                               // shows a line to the person
@@ -90,13 +88,7 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	}
 	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
 	s.writers = &writers{now: e.Now}
-	s.bash = shell.New(shell.Config{Dir: s.dir, Environ: e.Environ, Lingering: s.writers.run})
-	rg, err := exec.LookPath("rg")
-	if err != nil {
-		rg = ""
-	}
-	files := toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath, Ripgrep: rg})
-	tools := append([]tool.Tool{s.bash, todo.New()}, files.Tools()...)
+	tools := s.makeTools()
 	providers, err := s.providers()
 	if err != nil {
 		return nil, err
@@ -124,7 +116,10 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	if err != nil {
 		return nil, err
 	}
-	return s, s.host.Do(context.Background(), func() { s.writers.watch(s.host, readsOnly(tools)) })
+	return s, s.host.Do(context.Background(), func() {
+		s.writers.watch(s.host, readsOnly(tools))
+		s.watchTools()
+	})
 }
 
 func openStore(e *Env, c *config.Config) (*session.Store, error) {
