@@ -329,7 +329,7 @@ func TestTrustIsAskedFor(t *testing.T) {
 	s.quit()
 
 	s = opened(t, place{dir: s.dir, home: s.home})
-	s.WaitFor("scripts 0 -> 1  guard.js added")
+	s.WaitFor("1 script in force: guard.js")
 	s.enter(callHi)
 	s.WaitFor("no shell today")
 	s.ready()

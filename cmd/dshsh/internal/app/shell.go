@@ -335,8 +335,10 @@ func (s *sh) noticeRevoked() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trusted = false
-	s.revoked++
+	if s.trusted {
+		s.trusted = false
+		s.revoked++
+	}
 }
 
 // wasRevoked is how often the trust was taken back from outside.

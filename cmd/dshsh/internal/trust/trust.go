@@ -8,6 +8,7 @@
 package trust
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"sync"
 )
 
@@ -33,7 +35,8 @@ type Store struct {
 	granted granted
 }
 
-// folders is folder -> fingerprint of its scripts when they were last taken.
+// folders is folder -> fingerprint of its scripts when they were last taken, or a
+// revokedMark.
 type folders map[string]string
 
 // Open reads what is remembered in the state folder. A file that cannot be read trusts
@@ -78,8 +81,8 @@ func (s *Store) Trusted(folder, fingerprint string) bool {
 func (s *Store) Known(folder string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.folders[folder]
-	return ok
+	got, ok := s.folders[folder]
+	return ok && !strings.HasPrefix(got, revokedMark)
 }
 
 // Remember trusts the folder with this content from the next start on.
@@ -98,39 +101,56 @@ func (s *Store) Remember(folder, fingerprint string) error {
 func (s *Store) Renew(folder, fingerprint string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, had := s.folders[folder]
-	if old == fingerprint {
+	if s.folders[folder] == fingerprint {
 		return nil
 	}
 	return update(s.path, func(m folders) {
-		if _, has := m[folder]; has || !had {
+		if !s.folders.revoked(m, folder) {
 			m[folder], s.folders[folder] = fingerprint, fingerprint
 		}
 	})
 }
 
-// Revoked says that the folder was trusted and is no longer, by what is on the disk now,
-// and forgets it then. What cannot be read trusts nothing.
+// Revoked says that the trust in the folder was taken back since the store was opened, or
+// since this was asked last, by what is on the disk now. What cannot be read trusts
+// nothing.
 func (s *Store) Revoked(folder string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, had := s.folders[folder]; !had {
-		return false
-	}
 	now, err := load[folders](s.path)
-	if _, has := now[folder]; err == nil && has {
+	if err != nil {
+		now = folders{}
+	}
+	if !s.folders.revoked(now, folder) {
 		return false
 	}
 	delete(s.folders, folder)
+	if mark, ok := now[folder]; ok {
+		s.folders[folder] = mark
+	}
 	return true
 }
+
+// revoked says whether now has lost the trust in the folder, seen from m.
+func (m folders) revoked(now folders, folder string) bool {
+	old, had := m[folder]
+	got, has := now[folder]
+	if !has {
+		return had && !strings.HasPrefix(old, revokedMark)
+	}
+	return got != old && strings.HasPrefix(got, revokedMark)
+}
+
+// revokedMark begins what stands in the place of a fingerprint for a folder whose trust
+// was taken back. What follows tells one time from another: shells that run notice it.
+const revokedMark = "revoked "
 
 // Forget no longer trusts the folder.
 func (s *Store) Forget(folder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.folders, folder)
-	return update(s.path, func(m folders) { delete(m, folder) })
+	s.folders[folder] = revokedMark + rand.Text()
+	return update(s.path, func(m folders) { m[folder] = s.folders[folder] })
 }
 
 // update changes a file of the store, and nothing in it that another shell has decided

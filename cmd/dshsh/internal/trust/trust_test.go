@@ -82,6 +82,19 @@ func TestRevokedElsewhere(t *testing.T) {
 	if now := open(t, dir); !now.Trusted("/p", "f2") || one.Revoked("/p") {
 		t.Error("an answer does not trust it again")
 	}
+	// One that was trusted by its command line alone, before and after another revoke.
+	for range 2 {
+		three := open(t, dir)
+		if three.Revoked("/r") {
+			t.Error("an old revoke counts")
+		}
+		if err := two.Forget("/r"); err != nil {
+			t.Fatal(err)
+		}
+		if err := three.Renew("/r", "f"); err != nil || open(t, dir).Known("/r") || !three.Revoked("/r") || three.Revoked("/r") {
+			t.Error("the revoke of what was not remembered is not noticed, or twice", err)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(dir, "trust.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
