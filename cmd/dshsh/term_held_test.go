@@ -181,3 +181,17 @@ func TestNoToolReplacesAGuard(t *testing.T) {
 		})
 	}
 }
+
+// A question whose last line is wider than the terminal is shown whole.
+func TestAQuestionWiderThanTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := opened(t, place{rows: 60, cols: 40, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust")
+	s.WaitFor(" in force: ")
+	s.run(place{}, "scripts", "trust", "--revoke")
+	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
+	s.WaitFor("Trust the folder again and take\nthe change? y / n / show")
+	s.Type("y", repltest.Enter)
+	s.WaitFor("scripts 1 -> 2")
+	s.ready()
+	s.quit()
+}

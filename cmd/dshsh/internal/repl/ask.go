@@ -113,9 +113,22 @@ func (e *Editor) awaitPause(ctx context.Context) error {
 	}
 }
 
+// answerRoom is how many cells a question leaves for its answer.
+const answerRoom = 8
+
 // begin shows a question.
 func (e *Editor) begin(text string, check func(string) string) *question {
 	text = strings.TrimRight(render.Visible(text), "\n")
+	// A prompt that fills the row is not shown at all: what does not fit stands above.
+	if cols, _ := e.Size(); e.tty != nil && cols > 0 {
+		head, last := "", text
+		if nl := strings.LastIndexByte(text, '\n'); nl >= 0 {
+			head, last = text[:nl+1], text[nl+1:]
+		}
+		if render.Width(last)+answerRoom > cols {
+			text = head + render.Wrap(last, max(cols-answerRoom, 1))
+		}
+	}
 	q := &question{text: text, check: check, done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
