@@ -99,7 +99,7 @@ func (o *viewObject) Delete(key string) bool {
 }
 
 func (v *vm) readOnly(key string) goja.Value {
-	return v.rt.NewTypeError("cannot change %q: what an event gives is read-only; return a changed copy, such as {...value, %s: ...}", key, key)
+	return v.rt.NewTypeError("cannot change %q: what events and agent.state give is read-only; return a changed copy, or assign it back, such as {...value, %s: ...}", key, key)
 }
 
 // viewArray is a View of a list as goja.DynamicArray.
@@ -134,7 +134,7 @@ func (a *viewArray) Set(int, goja.Value) bool { panic(a.v.readOnlyList()) }
 func (a *viewArray) SetLen(int) bool { panic(a.v.readOnlyList()) }
 
 func (v *vm) readOnlyList() goja.Value {
-	return v.rt.NewTypeError("cannot change this list: what an event gives is read-only; return a changed copy, such as [...value, item]")
+	return v.rt.NewTypeError("cannot change this list: what events and agent.state give is read-only; return a changed copy, or assign it back, such as [...value, item]")
 }
 
 // liveObject is a runtime.Object as goja.DynamicObject. Its methods are made when they

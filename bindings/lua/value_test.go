@@ -30,8 +30,8 @@ func TestViews(t *testing.T) {
 		{`local v = rig.take local t = { all = v, list = v.list, in_list = { v.e, v.eo } } give(json.encode(t.in_list), t)`,
 			`[[],{}] {"all":{"s":"x","n":1.5,"i":7,"b":true,"z":null,"list":[1,null,3],"o":{"k":[{"d":1}]},"big":12345678901234567890,"e":[],"eo":{},"totable":"own"},"in_list":[[],{}],"list":[1,null,3]}`},
 		{`local v = rig.take give(pcall(function() v.s = 1 end)) give(pcall(function() v.list[1] = 1 end)) give(pcall(rawset, v, "s", 1)) give(pcall(setmetatable, v, {})) give(getmetatable(v))`,
-			`false a.lua:1: cannot change "s": what an event gives is read-only; return the change, or change a copy made with :totable() ` +
-				`false a.lua:1: cannot change "1": what an event gives is read-only; return the change, or change a copy made with :totable() ` +
+			`false a.lua:1: cannot change "s": what events and agent.state give is read-only; change a copy made with :totable(), and return it or assign it back ` +
+				`false a.lua:1: cannot change "1": what events and agent.state give is read-only; change a copy made with :totable(), and return it or assign it back ` +
 				`false bad argument #1 (table expected, got userdata) false bad argument #1 (table expected, got userdata) view`},
 		{`local v = rig.take local n = 0 for i = 1, 100 do n = n + (v["i"] or 0) end give(n)`, `700`},
 	} {

@@ -168,7 +168,7 @@ func (vm *machine) openViews() {
 		return 1
 	})
 	readOnly := func(L *glua.LState) int {
-		vm.raisef(L, "cannot change %q: what an event gives is read-only; return the change, or change a copy made with :totable()", L.Get(2).String())
+		vm.raisef(L, "cannot change %q: what events and agent.state give is read-only; change a copy made with :totable(), and return it or assign it back", L.Get(2).String())
 		return 0
 	}
 	vm.viewMT = vm.metatable("view", map[string]glua.LGFunction{
