@@ -13,7 +13,7 @@ import (
 	"dshsh/runtime/modules"
 )
 
-var codeBlock = regexp.MustCompile("(?s)```(js|lua)\n(.*?)```")
+var codeBlock = regexp.MustCompile("(?s)```(js|ts|lua)\n(.*?)```")
 
 // TestDocsAndExamples loads every script in the documents and the examples, and takes a
 // turn with a tool call under it.

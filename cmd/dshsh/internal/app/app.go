@@ -122,7 +122,7 @@ func newRoot(e *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dshsh",
 		Short: "An agent shell that you script while it runs",
-		Long: "dshsh opens a prompt on an agent. Policies are JavaScript or Lua files in " + scriptsPlace + ":\n" +
+		Long: "dshsh opens a prompt on an agent. Policies are JavaScript, TypeScript or Lua files in " + scriptsPlace + ":\n" +
 			"they see and change what the agent does, and a save takes effect at the next turn.",
 		Args:          noArgs,
 		SilenceErrors: true,

@@ -57,7 +57,7 @@ func listScripts(ctx context.Context, e *Env, f *flags) error {
 	}
 	list := s.manager.Status(ctx)
 	if len(list) == 0 {
-		fmt.Fprintf(e.Stderr, "no scripts: put *.js or *.lua files into %s or %s\n", scriptsPlace, s.cfg.Paths.Scripts)
+		fmt.Fprintf(e.Stderr, "no scripts: put *.js, *.ts or *.lua files into %s or %s\n", scriptsPlace, s.cfg.Paths.Scripts)
 		return nil
 	}
 	w := tabwriter.NewWriter(e.Stdout, 0, 0, 2, ' ', 0)

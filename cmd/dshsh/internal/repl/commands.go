@@ -254,7 +254,7 @@ func (l *Loop) cmdScripts(ctx context.Context, args string) {
 func (l *Loop) listScripts(ctx context.Context) {
 	list := l.shell.Scripts().Status(ctx)
 	if len(list) == 0 {
-		l.Say("no scripts; put *.js or *.lua files into .dshsh/scripts")
+		l.Say("no scripts; put *.js, *.ts or *.lua files into .dshsh/scripts")
 		return
 	}
 	for _, s := range list {
