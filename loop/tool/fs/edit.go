@@ -34,7 +34,8 @@ func (f *Files) Edit() tool.Tool { return editor{f} }
 func (editor) Spec() model.ToolSpec {
 	return model.ToolSpec{
 		Name: "edit",
-		Description: "Replaces text in a file. The old text must be in the file letter for letter, white space too, and in one place only unless all is true. " +
+		Description: "Replaces text in a file. The old text must be in the file letter for letter, and in one place only unless all is true. " +
+			"Whole lines are also found when only the white space at their ends differs; the new text is then indented as they are. " +
 			"Everything else in the file stays as it is.",
 		Parameters: json.RawMessage(`{"type":"object","additionalProperties":false,"required":["path","old","new"],"properties":{` +
 			`"path":{"type":"string","minLength":1,"description":"absolute, or relative to the working folder"},` +
@@ -81,18 +82,21 @@ func (e editor) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec)
 	if isBinary(was.data) || isUTF16(was.data) {
 		return tool.Result{}, fileError(CodeEncoding, "%s is a binary file or UTF-16; use a command for it", abs)
 	}
-	places, next, err := apply(abs, was.data, a)
+	places, next, loose, err := apply(abs, was.data, a)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	if bytes.Equal(next, was.data) {
-		return tool.Result{}, fileError(CodeNoMatch, "the edit of %s changes nothing: it differs from what is there in line endings only, which are kept", abs)
+		return tool.Result{}, fileError(CodeNoMatch, "the edit of %s changes nothing: it differs from what is there in line endings or indentation only, which are kept", abs)
 	}
 	diff := Diff(abs, abs, was.data, next)
 	if err := e.f.change(ctx, x, tool.ChangeEdit, abs, real, was, next, diff); err != nil {
 		return tool.Result{}, err
 	}
 	text := fmt.Sprintf("edited %s: replaced the text at line %s", abs, lineList(was.data, places))
+	if loose {
+		text += "\n[the white space of the old text is not that of the file; the new text was indented as the file is: look at it if that matters]"
+	}
 	return changeResult("edit", text, ChangeMeta{Path: abs, Hash: tool.Hash(next), Diff: diff})
 }
 
@@ -100,9 +104,10 @@ func (e editor) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec)
 type place struct{ from, to int }
 
 // apply finds the old text and replaces it. Bytes outside of the places found are copied
-// as they are.
-func apply(abs string, data []byte, a EditArgs) ([]place, []byte, error) {
+// as they are. loose says that the text was found but for white space.
+func apply(abs string, data []byte, a EditArgs) (places []place, next []byte, loose bool, err error) {
 	places, exact := occurrences(data, a.Old), true
+	texts := []string{a.New} // for the places in turn; the last one for all that follow
 	if len(places) == 0 || splitsCRLF(data, places) {
 		places = nil
 		// The model saw LF for CRLF, or takes an LF file for a CRLF one.
@@ -111,28 +116,36 @@ func apply(abs string, data []byte, a EditArgs) ([]place, []byte, error) {
 			places = append(places, place{v.offset(p.from), v.offset(p.to)})
 		}
 		exact = false
+		if len(places) == 0 && utf8.Valid(data) {
+			loose = true
+			texts = texts[:0]
+			for _, m := range findLoosely(string(v.text), a.Old, a.New) {
+				places = append(places, place{v.offset(m.from), v.offset(m.to)})
+				texts = append(texts, m.text)
+			}
+		}
 	}
 	switch {
 	case len(places) == 0:
-		return nil, nil, notFound(abs, data, a.Old)
+		return nil, nil, false, notFound(abs, data, a.Old)
 	case len(places) > 1 && !a.All:
-		return nil, nil, fileError(CodeAmbiguous, "the old text is in %s %d times (lines %s); give more of what is around it, or set all to true",
+		return nil, nil, false, fileError(CodeAmbiguous, "the old text is in %s %d times (lines %s); give more of what is around it, or set all to true",
 			abs, len(places), lineList(data, places))
 	}
 	if !utf8.Valid(data) {
 		if err := otherEncoding(abs, data, places, a.New); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
-	var next bytes.Buffer
+	var out bytes.Buffer
 	at := 0
-	for _, p := range places {
-		next.Write(data[at:p.from])
-		next.WriteString(fitEnding(a.New, endingAt(data, p.from), exact))
+	for i, p := range places {
+		out.Write(data[at:p.from])
+		out.WriteString(fitEnding(texts[min(i, len(texts)-1)], endingAt(data, p.from), exact))
 		at = p.to
 	}
-	next.Write(data[at:])
-	return places, next.Bytes(), nil
+	out.Write(data[at:])
+	return places, out.Bytes(), loose, nil
 }
 
 func occurrences(data []byte, old string) []place {

@@ -252,7 +252,7 @@ func TestEditMatching(t *testing.T) {
 	e := newEnv(t)
 	e.put("f", "func a() {\n\treturn 1\n}\n\nfunc b() {\n\treturn 1\n}\n")
 	e.fails(e.edit("f", "return 1", "return 2"), CodeAmbiguous, "2 times (lines 2, 6)")
-	e.fails(e.edit("f", "func a() {\n    return 1\n}", "x"), CodeNoMatch, "at line 1 it is the same but for white space. There it is:\nfunc a() {\n\treturn 1\n}")
+	e.fails(e.edit("f", "    func a() {\n    return 1\n    }", "x"), CodeNoMatch, "at line 1 it is the same but for white space. There it is:\nfunc a() {\n\treturn 1\n}")
 	e.fails(e.edit("f", "func b() {\n\treturn 3\n", "x"), CodeNoMatch, "line 5 is like its first line")
 	e.fails(e.edit("f", "nowhere", "x"), CodeNoMatch, "read the file again")
 	e.fails(e.edit("f", "", "x"), tool.CodeInvalidArgs, "use write")
@@ -264,6 +264,40 @@ func TestEditMatching(t *testing.T) {
 		t.Errorf("%q", r.Content[0].Text)
 	}
 	e.has("f", "func a() {\n\treturn 2\n}\n\nfunc b() {\n\treturn 2\n}\n")
+}
+
+func TestEditWhereWhiteSpaceDiffers(t *testing.T) {
+	for name, c := range map[string]struct{ was, old, new, want string }{
+		"spaces for tabs":        {"f {\n\ta\n\t\tb\n}\n", "    a\n        b", "    a\n    c\n        d", "f {\n\ta\n\tc\n\t\td\n}\n"},
+		"too shallow":            {"class:\n    def f:\n        pass\n", "def f:\n    pass\n", "def f:\n    return 1\n", "class:\n    def f:\n        return 1\n"},
+		"deeper than known":      {"  a\n  b\n", "a\nb", "a\n  if\nb", "  a\n    if\n  b\n"},
+		"blanks at the end":      {"a  \nb\t\n", "a\nb", "c", "c\n"},
+		"blank lines in between": {"a\n  \nb\n", "a\n\nb\n", "a\n\nc\n", "a\n\nc\n"},
+		"CRLF":                   {"x\r\n\ta\r\n\tb\r\ny\r\n", "  a\n  b\n", "  c\n  d\n", "x\r\n\tc\r\n\td\r\ny\r\n"},
+		"no newline at the end":  {"x\n\ta", "    a", "    b", "x\n\tb"},
+		"a line is taken out":    {"x\n\ta\ny\n", "    a\n", "", "x\ny\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			e.put("f", c.was)
+			r, err := e.call(e.f.Edit(), EditArgs{Path: "f", Old: c.old, New: c.new})
+			e.ok(err)
+			e.has("f", c.want)
+			if !strings.Contains(r.Content[0].Text, "is not that of the file") || !strings.Contains(string(r.Meta), `"diff":"`) {
+				t.Errorf("%q %s", r.Content[0].Text, r.Meta)
+			}
+		})
+	}
+	e := newEnv(t)
+	e.put("f", "  a\nx\n\ta\n")
+	e.fails(e.edit("f", "   a", "b"), CodeAmbiguous, "2 times (lines 1, 3)")
+	_, err := e.call(e.f.Edit(), EditArgs{Path: "f", Old: "   a", New: "   b", All: true})
+	e.ok(err)
+	e.has("f", "  b\nx\n\tb\n")
+	e.fails(e.edit("f", " \n", "b"), CodeNoMatch, "")
+	e.fails(e.edit("f", "   b", "  b"), CodeAmbiguous, "")
+	e.put("latin", "\ta\n\xe9\n")
+	e.fails(e.edit("latin", "    a", "b"), CodeNoMatch, "the same but for white space")
 }
 
 func TestR100_ChangedSinceRead(t *testing.T) {
