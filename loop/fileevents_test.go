@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"dshsh/loop/tool"
 	"dshsh/loop/tool/fs"
 	"dshsh/loop/tool/todo"
-	"dshsh/session"
 )
 
 // fileWorld has the file tools in a fresh folder, where f holds "old\n", and a model that makes these calls,
@@ -141,32 +139,5 @@ func TestTodosAreRecorded(t *testing.T) {
 	w.check(strings.Join(found, "\n"), list)
 	if got := w.results(); !strings.HasPrefix(got[0], "c1 - the list has 2 items") || !strings.HasPrefix(got[1], "c2 "+tool.CodeInvalidArgs) {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestSavedOutputsStayReadableInForks(t *testing.T) {
-	var saved [][]string
-	var files []string
-	call := modeltest.Tool("c1", "echo", `{"text":"r"}`)
-	w := newWorld(t, modeltest.New(call, modeltest.Text("ok"), call, modeltest.Text("ok"), call, modeltest.Text("ok")), withStore(t, sessionOS()),
-		withTools(echo{body: func(_ context.Context, x *tool.Exec) {
-			saved = append(saved, x.SavedDirs)
-			files = append(files, tool.Bound([]byte(strings.Repeat("line\n", 1000)), tool.Limits{Bytes: 1024}, tool.SpillFile(x.FilesDir, x.CallID)).Path)
-		}})).create()
-	w.prompt("go")
-	for range 2 {
-		w.fork(w.a.ID(), session.Last).prompt("go")
-	}
-	if len(saved) != 3 || len(saved[0]) != 1 || len(saved[1]) != 2 || len(saved[2]) != 3 {
-		t.Fatalf("%v", saved)
-	}
-	for i, f := range files {
-		// Nearest first: what an ancestor saved is in the folder that stands as far back.
-		if got := saved[2][2-i]; got != filepath.Dir(f) {
-			t.Errorf("%d: %s is not in %s", i, f, got)
-		}
-		if _, err := os.Stat(f); err != nil {
-			t.Error(err)
-		}
 	}
 }

@@ -400,6 +400,7 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	} else {
 		out = ToolResult{Content: res.Content, Value: res.Value}
 	}
+	out.Content = boundContent(out.Content, x)
 	out.Meta = res.Meta
 	out.AdditionalContexts = x.Deferred()
 	out.ConcludesTurn = x.Concluded()
