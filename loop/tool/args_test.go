@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,6 +101,38 @@ func TestCompileSchemaRefuses(t *testing.T) {
 		} else if err := s.Validate(json.RawMessage(`{"any":1}`)); err != nil {
 			t.Errorf("%q: %v", c, err)
 		}
+	}
+}
+
+// TestReferences: those that go round for one value would take the validator out of its
+// stack, and the process with it; those that double take for ever.
+func TestReferences(t *testing.T) {
+	doubled := `{"type":"object","properties":{"a":{"$ref":"#/$defs/d40"}},"$defs":{"d0":{"type":"integer"}`
+	for i := 1; i <= 40; i++ {
+		doubled += fmt.Sprintf(`,"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]}`, i, i-1, i-1)
+	}
+	for schema, want := range map[string]string{
+		`{"$ref":"#"}`: `"#" refers to itself`,
+		`{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`:                                                                                                       `"#/properties/a" refers to itself`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/x%20y"}},"$defs":{"x y":{"anyOf":[{"not":{"$ref":"#/$defs/x y"}}]}}}`:                                             `refers to itself for the same value`,
+		`{"properties":{"b":{"$ref":"#/$defs/b"}},"$defs":{"a":{"additionalProperties":{"$ref":"#/$defs/b"},"allOf":[{"$ref":"#/$defs/b"}]},"b":{"if":{"$ref":"#/$defs/a"}}}}`: `refers to itself for the same value`,
+		`{"properties":{"a":{"$dynamicRef":"#x"}}}`: `$dynamicRef is not supported`,
+		`{"properties":{"a":{"$ref":"#x"}}}`:        `$ref "#x": want a place in the same schema`,
+		`{"properties":{"a":{"$ref":"#/$defs/x"}}}`: `$ref "#/$defs/x": there is no such place`,
+		doubled + `}}`: `unfold to more than 100000`,
+	} {
+		if _, err := CompileSchema("x", json.RawMessage(schema)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.200s: %v, want %s", schema, err, want)
+		}
+	}
+	s, err := CompileSchema("x", json.RawMessage(`{"type":"object","properties":{"tree":{"$ref":"#/$defs/a~1b"},"again":{"$ref":"#"}},
+		"$defs":{"a/b":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"},"l":{"$ref":"#/$defs/a~1b"},"r":{"$ref":"#/$defs/a~1b"}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkArgsError(t, "a tree", s.Validate(json.RawMessage(`{"tree":{"n":1,"l":{"n":2,"r":{"n":3}}},"again":{"tree":{"n":4}}}`)), "")
+	if err := s.Validate(json.RawMessage(`{"tree":{"n":1,"l":{"n":2,"r":{"n":"3"}}}}`)); err == nil {
+		t.Error("a wrong leaf fits")
 	}
 }
 

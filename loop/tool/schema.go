@@ -27,8 +27,8 @@ type topLevel struct {
 	AdditionalProperties json.RawMessage            `json:"additionalProperties"`
 }
 
-// CompileSchema prepares the parameters of a tool: JSON Schema, draft 7 or 2020-12, without
-// references to other documents. Patterns are RE2 expressions. Empty parameters accept
+// CompileSchema prepares the parameters of a tool: JSON Schema, draft 7 or 2020-12. References
+// lead to places of the same schema, and for one value not back to themselves. Patterns are RE2 expressions. Empty parameters accept
 // any object. An error says that the tool cannot be registered as it is.
 func CompileSchema(name string, parameters json.RawMessage) (*Schema, error) {
 	s := &Schema{name: name}
@@ -48,7 +48,11 @@ func CompileSchema(name string, parameters json.RawMessage) (*Schema, error) {
 	// The validator refuses drafts that it does not know; the keywords that tools use
 	// mean the same in all of them.
 	schema.Schema = ""
-	resolved, err := resolve(&schema)
+	err := checkRefs(parameters)
+	var resolved *jsonschema.Resolved
+	if err == nil {
+		resolved, err = resolve(&schema)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: parameters are no JSON Schema: %w", name, err)
 	}
