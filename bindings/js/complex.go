@@ -21,11 +21,11 @@ func tooComplex(id, file, code string) error {
 	case nesting(code, false) > maxNesting:
 		msg = fmt.Sprintf("brackets nest more than %d deep", maxNesting)
 	default:
-		if line := longChain(code); line > 0 {
-			return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file, Line: line}, Source: shorten(sourceLine(code, line)),
-				Message: fmt.Sprintf("an expression has more than %d operators in a row; use a list and a loop", maxChain)}
+		line, what := longChain(code)
+		if line == 0 {
+			return nil
 		}
-		return nil
+		return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file, Line: line}, Source: shorten(sourceLine(code, line)), Message: what}
 	}
 	return &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file}, Message: msg}
 }
@@ -67,26 +67,45 @@ func nesting(s string, quoted bool) int {
 	return most
 }
 
-// longChain finds the line where an expression becomes longer than maxChain, 0 if none
-// does. It reads tokens, not syntax: an expression ends at a semicolon, a comma in a list, a
+// maxHeads is how many statements may be in one another without a block, such as those of
+// an else-if ladder: esbuild takes time in the square of it.
+const maxHeads = 1000
+
+// longChain finds the line where an expression becomes longer than maxChain, or statements
+// nest without a block more than maxHeads deep, and says so; 0 if none does. It reads tokens, not syntax: an expression ends at a semicolon, a comma in a list, a
 // bracket that closes, and where two values stand side by side.
-func longChain(code string) int {
+func longChain(code string) (line int, what string) {
 	s := chainScanner{code: code, levels: []chainLevel{{}}}
 	for s.i < len(code) {
-		c := code[s.i]
+		c, begin := code[s.i], s.i
+		head, closed := s.head, s.closed
+		s.behindHead, s.behindClosed = head, closed
+		s.head, s.closed = false, false
 		s.step()
+		if c <= ' ' || strings.HasPrefix(code[begin:], "//") || strings.HasPrefix(code[begin:], "/*") || code[begin:min(s.i, len(code))] == "await" {
+			s.head, s.closed = head, closed
+		}
 		if c > ' ' {
 			s.last = code[min(s.i, len(code))-1]
 		}
-		if s.top().links > maxChain {
-			return 1 + strings.Count(code[:min(s.i, len(code))], "\n")
+		switch {
+		case s.top().links > maxChain:
+			what = fmt.Sprintf("an expression has more than %d operators in a row; use a list and a loop", maxChain)
+		case s.top().heads > maxHeads:
+			what = fmt.Sprintf("more than %d statements are in one another; use blocks, a switch or a table", maxHeads)
+		default:
+			continue
 		}
+		return 1 + strings.Count(code[:min(s.i, len(code))], "\n"), what
 	}
-	return 0
+	return 0, ""
 }
 
 type chainLevel struct {
 	links    int
+	heads    int  // of statements whose bodies are not over
+	dos      int  // do without its while
+	head     bool // the brackets of a head
 	template bool // ${ of a template
 	list     bool // of items, which commas divide; elsewhere they make one long expression
 }
@@ -98,6 +117,11 @@ type chainScanner struct {
 	levels []chainLevel
 	value  bool // what was read last ends a value
 	last   byte // what it ended with
+	head   bool // what was read last begins a statement that has a body
+	closed bool // it is the end of such a head
+	ended  bool // it may end a statement
+
+	behindHead, behindClosed bool // head and closed of what was read before
 }
 
 func (s *chainScanner) top() *chainLevel { return &s.levels[len(s.levels)-1] }
@@ -135,13 +159,14 @@ func (s *chainScanner) step() {
 		}
 		s.i++
 		s.open(false, s.value || c == '[')
+		s.top().head = s.behindHead && c == '('
 	case c == '{':
 		s.i++
 		block := s.value || s.last == 0 || strings.IndexByte(";{>", s.last) >= 0
 		s.open(false, !block)
 	case c == ')' || c == ']' || c == '}':
 		s.i++
-		was := s.top().template
+		was, head := s.top().template, s.top().head
 		if len(s.levels) > 1 {
 			s.levels = s.levels[:len(s.levels)-1]
 		}
@@ -150,12 +175,17 @@ func (s *chainScanner) step() {
 			return
 		}
 		s.value = true
+		s.ended = c == '}'
+		s.closed = head
 	case c == ',' && !s.top().list:
 		s.i++
 		s.top().links++
 		s.value = false
 	case c == ',' || c == ';':
 		s.i++
+		if c == ';' {
+			s.ended = true
+		}
 		s.top().links, s.value = 0, false
 	case c == '/' && !s.value:
 		s.pattern()
@@ -183,7 +213,12 @@ func (s *chainScanner) word() {
 	for s.i < len(s.code) && wordByte(s.code[s.i]) {
 		s.i++
 	}
-	switch s.code[start:s.i] {
+	word := s.code[start:s.i]
+	if s.last != '.' && !strings.HasPrefix(strings.TrimLeft(s.code[s.i:], " "), ":") { // else it is a name
+		s.heads(word)
+	}
+	s.ended = word == "return"
+	switch word {
 	case "in", "of", "instanceof", "as", "satisfies":
 		if s.value {
 			s.top().links++
@@ -201,6 +236,32 @@ func (s *chainScanner) word() {
 		s.top().links, s.value = 0, false
 	default:
 		s.isValue()
+	}
+}
+
+// heads counts statements that are in one another without a block.
+func (s *chainScanner) heads(word string) {
+	top := s.top()
+	over := s.ended || s.value && !s.behindClosed // the statement before
+	switch word {
+	case "else":
+		top.heads++
+		return
+	case "while":
+		if over && top.dos > 0 {
+			top.dos-- // the end of a do
+			return
+		}
+	case "if", "for", "with", "do":
+	default:
+		return
+	}
+	if over {
+		top.heads, top.dos = 0, 0
+	}
+	top.heads++
+	if s.head = word != "do"; !s.head {
+		top.dos++
 	}
 }
 

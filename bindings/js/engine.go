@@ -111,7 +111,7 @@ func worse(gojas, esbuilds error) error {
 		return gojas
 	}
 	at := g.Source[min(max(g.Pos.Col-1, 0), len(g.Source)):]
-	if e.Message == adviceAwait || e.Pos.Line > 0 && e.Pos.Line != g.Pos.Line || strings.HasPrefix(at, "import") || strings.HasPrefix(at, "export") {
+	if errors.Is(e, runtime.ErrDeadline) || e.Message == adviceAwait || e.Pos.Line > 0 && e.Pos.Line != g.Pos.Line || strings.HasPrefix(at, "import") || strings.HasPrefix(at, "export") {
 		return esbuilds
 	}
 	return gojas

@@ -1,9 +1,11 @@
 package js
 
 import (
+	"errors"
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dop251/goja"
 
@@ -126,8 +128,10 @@ func TestLongChain(t *testing.T) {
 		long("", "a ? a : ", "a"), long("", "a => ", "a"), long("", "async a => ", "a"), long("", "a = ", "a"), long("x = [1, f(a", "\n  && /[/]'/", ")]"),
 		long("a", "`x${b}`", ""), long("", "`${b}` + ", "a"), long("`${", "-", "1}`"), long("a", " in b", ""), long("a", "\n// it's\n.b", ""),
 		long("a", ",a", ""), long("x = (a", ",a", ")"), long("() => { a", ",a", "}"),
+		long("", "if (a) ", "b"), long("", "if (a) b()\nelse ", "c"), long("", "if (a) { b() } else ", "c"), long("", "for (;;)", ";"), long("", "do\n", ";") + long("", "while (0)\n", ""),
+		long("", "while (a) ", ";"), long("", "for await (const a of b) ", ";"), long("f(() => {", "if (a) ", "b() })"),
 	} {
-		if longChain(code) == 0 {
+		if line, _ := longChain(code); line == 0 {
 			t.Errorf("%.60q... is not found", code)
 		}
 	}
@@ -136,10 +140,41 @@ func TestLongChain(t *testing.T) {
 		long("x = `", "a + b - ", "`"), long("/*", " + a", "*/"), long("", "// a + b\n", ""), long("x = '", "+", "'"), long("x = /", "a+", "/"),
 		long("", "if (a) b = c\nelse d = e\n", ""), long("class A {", "  m() { return -1 }\n", "}"), long("switch (a) {", "case 1: return b.c\n", "}"),
 		long("", "f(() => {\n  return a.b\n})\n", ""), long("", "x = `${a.b}`\n", ""), long("", "type A = { b?: c }\n", ""), long("", "await f(a)\n", ""), long("", "i++\n", ""),
+		long("", "if (a) b()\n", ""), long("", "if (a) return\n", ""), long("", "if (a) { b() } else { c() }\n", ""), long("", "while (a) b;", ""), long("", "do { a() } while (b)\n", ""),
+		long("", "for (const a of b) c(a)\n", ""), long("x.if", ".if; x", ""), long("x = {", "if: (a), ", "}"), long("", "if (a) b = 'c'\n", ""), long("", "for (;;);", ""),
 		long("f(", "a, ", ")"), long("x = f({ y: [", "{ a, b }, ", "] })"), long("return {", "a, ", "}"), long("(a, b) => ({", "a, ", "})"),
 	} {
-		if line := longChain(code); line != 0 {
-			t.Errorf("%.60q... is refused in line %d", code, line)
+		if line, what := longChain(code); line != 0 {
+			t.Errorf("%.60q... is refused in line %d: %s", code, line, what)
 		}
+	}
+}
+
+// TestTransformIsGivenUp: what takes esbuild too long is an error, is not begun a second
+// time beside the first, and is there once it is done. What fails is tried again.
+func TestTransformIsGivenUp(t *testing.T) {
+	defer func(d time.Duration) { transformTime = d }(transformTime)
+	transformTime = time.Millisecond
+	const code = "const never: number = 1"
+	block, begun := make(chan struct{}), 0
+	begin := func(err error) *transforming {
+		return beginTransform(transformKey("a.ts", code, false), func() (*transformed, error) {
+			begun++
+			<-block
+			return &transformed{}, err
+		})
+	}
+	failing := begin(errors.New("fails"))
+	for range 2 {
+		if _, err := transform("project/a.ts", "a.ts", code, false); err == nil || !strings.Contains(err.Error(), "a.ts: translating it takes longer than 1ms") {
+			t.Fatal(err)
+		}
+	}
+	close(block)
+	<-failing.done
+	transformTime = time.Minute
+	out := begin(nil)
+	if got, err := transform("project/a.ts", "a.ts", code, false); err != nil || got != out.out || begun != 2 {
+		t.Errorf("%v, begun %d times", err, begun)
 	}
 }

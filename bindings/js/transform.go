@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/parser"
@@ -34,10 +35,22 @@ const (
 // of a script's files are as they were when it is saved.
 var transforms = struct {
 	sync.Mutex
-	m map[[sha256.Size]byte]*transformed
-}{m: map[[sha256.Size]byte]*transformed{}}
+	m map[[sha256.Size]byte]*transforming
+}{m: map[[sha256.Size]byte]*transforming{}}
 
 const maxTransforms = 256
+
+// transformTime is how long a file may take. esbuild cannot be interrupted, and takes time
+// in the square of some lists. It is less than the thread may be held by what is required.
+// Tests set it.
+var transformTime = 4 * time.Second
+
+// transforming is a file in work or done.
+type transforming struct {
+	done chan struct{} // closed when what follows is set
+	out  *transformed
+	err  error
+}
 
 // transformed is a file that esbuild has translated. Immutable, shared.
 type transformed struct {
@@ -48,24 +61,53 @@ type transformed struct {
 // transform compiles a file that goja cannot read; its error is a *runtime.ScriptError
 // with the author's place and source line. Any goroutine.
 func transform(id, file, code string, strict bool) (*transformed, error) {
-	key := sha256.Sum256(fmt.Appendf(nil, "%s\x00%t\x00%s", file, strict, code))
-	transforms.Lock()
-	p := transforms.m[key]
-	transforms.Unlock()
-	if p != nil {
-		return p, nil
+	t := beginTransform(transformKey(file, code, strict), func() (*transformed, error) { return transformNew(id, file, code, strict) })
+	late := time.NewTimer(transformTime)
+	defer late.Stop()
+	select {
+	case <-t.done:
+		return t.out, t.err
+	case <-late.C:
+		return nil, &runtime.ScriptError{Script: id, Name: "SyntaxError", Pos: runtime.Position{File: file}, Err: runtime.ErrDeadline,
+			Message: fmt.Sprintf("translating it takes longer than %v: divide it into several files", transformTime)}
 	}
-	p, err := transformNew(id, file, code, strict)
-	if err != nil {
-		return nil, err
-	}
+}
+
+func transformKey(file, code string, strict bool) [sha256.Size]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "%s\x00%t\x00%s", file, strict, code))
+}
+
+// beginTransform finds what is kept under key, else has fn do it. What fails is forgotten.
+func beginTransform(key [sha256.Size]byte, fn func() (*transformed, error)) *transforming {
 	transforms.Lock()
+	defer transforms.Unlock()
+	if t := transforms.m[key]; t != nil {
+		return t
+	}
 	if len(transforms.m) >= maxTransforms {
 		clear(transforms.m)
 	}
-	transforms.m[key] = p
-	transforms.Unlock()
-	return p, nil
+	t := &transforming{done: make(chan struct{})}
+	transforms.m[key] = t
+	go func() {
+		defer close(t.done)
+		if t.out, t.err = guarded(fn); t.err != nil {
+			transforms.Lock()
+			defer transforms.Unlock()
+			delete(transforms.m, key)
+		}
+	}()
+	return t
+}
+
+// guarded is fn with a panic as an error: nobody above would recover it.
+func guarded(fn func() (*transformed, error)) (t *transformed, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t, err = nil, fmt.Errorf("translating it: %v", p)
+		}
+	}()
+	return fn()
 }
 
 func transformNew(id, file, code string, strict bool) (*transformed, error) {
