@@ -11,6 +11,9 @@ import (
 	"dshsh/runtime"
 )
 
+// maxName is how long the name of what a script offers may be, in bytes.
+const maxName = 100
+
 // Command is a slash command of a script: the Spec of an OfferCommand.
 type Command struct {
 	Name        string
@@ -62,6 +65,8 @@ func (h *Host) ctxCommand(c *runtime.Call) (runtime.Value, error) {
 		return nil, err
 	}
 	switch {
+	case len(name) > maxName:
+		return nil, fmt.Errorf("ctx.command: a name of %d bytes is too long, at most %d", len(name), maxName)
 	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || !unicode.IsGraphic(r) || unicode.IsSpace(r) }):
 		return nil, fmt.Errorf("ctx.command: bad name %q: want a word without a slash", name)
 	case slices.Contains(h.cfg.Commands, name):

@@ -50,6 +50,9 @@ func (h *Host) ctxPiece(c *runtime.Call, kind string) (runtime.Value, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%s: the name is empty", c.Name)
 	}
+	if len(name) > maxName {
+		return nil, fmt.Errorf("%s: a name of %d bytes is too long, at most %d", c.Name, len(name), maxName)
+	}
 	p := &piece{name: c.Instance.ID + "/" + name, order: def.Order, literal: def.Literal}
 	switch t := def.Text.(type) {
 	case nil:

@@ -247,6 +247,7 @@ func mergeJudgements(m runtime.Merging[PreExecutePayload, Judgement]) (Judgement
 		return m.Inner()
 	}
 	own := m.Own
+	own.Reason = runtime.Brief(own.Reason)
 	if own.Arguments != nil {
 		if sameRaw(own.Arguments, m.Payload.Arguments) {
 			own.Arguments = nil
@@ -284,6 +285,7 @@ func mergeJudgements(m runtime.Merging[PreExecutePayload, Judgement]) (Judgement
 // mergeApprovals: a script's denial decides; its allow does with the grant "approve",
 // unless it is a guard that asks.
 func mergeApprovals(m runtime.Merging[ApprovalPayload, Approval]) (Approval, error) {
+	m.Own.Reason = runtime.Brief(m.Own.Reason)
 	if m.Err != nil || m.Answered && m.Own.Kind == Deny {
 		return m.Own, m.Err
 	}

@@ -306,9 +306,15 @@ func didYouMean(got string, names []string) string {
 	return ""
 }
 
+// maxNear is how long a name may be that is taken for another one's misspelling.
+const maxNear = 200
+
 // Nearest finds the name that differs least from got, by edit distance with adjacent
 // swaps counting once; "" when nothing is near: a far-fetched suggestion misleads.
 func Nearest(got string, names []string) string {
+	if len(got) > maxNear {
+		return "" // and the comparison would take its time
+	}
 	best, bestD := "", max(2, len(got)/3+1)
 	for _, n := range names {
 		if d := distance(strings.ToLower(got), strings.ToLower(n)); d < bestD {

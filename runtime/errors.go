@@ -56,6 +56,18 @@ func (e *ScriptError) Error() string {
 	return b.String()
 }
 
+// MaxMessage is how many bytes are kept of what a script throws, or gives as a reason: it is
+// shown to people and models, and recorded.
+const MaxMessage = 8 << 10
+
+// Brief cuts a text of a script's to MaxMessage.
+func Brief(text string) string {
+	if len(text) <= MaxMessage {
+		return text
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:MaxMessage], ""), len(text))
+}
+
 // Unwrap gives what Go put in.
 func (e *ScriptError) Unwrap() error { return e.Err }
 
@@ -69,7 +81,7 @@ func Message(err error) string {
 	if errors.As(err, &se) && error(se) == err {
 		return se.Message
 	}
-	return err.Error()
+	return Brief(err.Error())
 }
 
 // ResultError is why a binding could not read what a function returned. Immutable.
@@ -114,7 +126,7 @@ func blame(err error, in *Instance, what string, pos Position) error {
 			return &c
 		}
 	}
-	return &ScriptError{Script: in.ID, Event: what, Pos: pos, Name: "Error", Message: err.Error(), Err: err}
+	return &ScriptError{Script: in.ID, Event: what, Pos: pos, Name: "Error", Message: Brief(err.Error()), Err: err}
 }
 
 // ErrorShape is a failure as scripts see it and throw it: the shape in which a thrown

@@ -90,7 +90,7 @@ func (v *vm) scriptError(err error) error {
 		se.Name, se.Message = "RangeError", fmt.Sprintf("stack overflow: calls nest more than %d deep", maxStack)
 		return se
 	}
-	return &runtime.ScriptError{Script: v.in.ID, Name: "TypeError", Message: err.Error(), Err: err}
+	return &runtime.ScriptError{Script: v.in.ID, Name: "TypeError", Message: runtime.Brief(err.Error()), Err: err}
 }
 
 // outOfMemory is an interrupt for another reason than time.
@@ -126,6 +126,7 @@ func (v *vm) errorOfValue(x goja.Value, stack []goja.StackFrame) error {
 	if err != nil && se.Message == "" {
 		se.Message = "an error that throws when it is read"
 	}
+	se.Name, se.Message, se.Code = runtime.Brief(se.Name), runtime.Brief(se.Message), runtime.Brief(se.Code)
 	return se
 }
 

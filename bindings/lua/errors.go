@@ -211,6 +211,7 @@ func (vm *machine) scriptError(err error) *runtime.ScriptError {
 	default:
 		vm.valueError(e, obj)
 	}
+	e.Name, e.Message, e.Code = runtime.Brief(e.Name), runtime.Brief(e.Message), runtime.Brief(e.Code)
 	return e
 }
 
