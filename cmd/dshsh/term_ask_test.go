@@ -150,6 +150,8 @@ func TestQuestionKeepsWhatIsHalfTyped(t *testing.T) {
 	s.WaitFor("guard.js changed")
 	s.WaitLine("> half a li", 11)
 	s.write("go", "")
+	s.WaitFor("Take the change?")
+	s.Type("y", repltest.Enter)
 	s.WaitFor("allow bash: touch two? y / n / always")
 	s.Type("y", repltest.Enter)
 	s.WaitFor("2 calls ran")

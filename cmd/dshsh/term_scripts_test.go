@@ -106,8 +106,7 @@ func TestScriptsOfBothLanguagesRunInFileOrder(t *testing.T) {
 }
 
 // TestSaveDuringATurnIsForTheNext: a turn keeps the scripts that it began with, for every
-// call (R046). These are the user's own; a project's are asked about, see
-// TestSaveBesideAToolIsAskedAbout.
+// call (R046), whatever the person answers about what was saved meanwhile.
 func TestSaveDuringATurnIsForTheNext(t *testing.T) {
 	t.Parallel()
 	version := func(v string) map[string]string {
@@ -132,6 +131,8 @@ func TestSaveDuringATurnIsForTheNext(t *testing.T) {
 	s.enter(`call bash {"command":"echo two"}`)
 	s.waitFile("one")
 	save("v2")
+	s.WaitFor("Take the change?")
+	s.Type("y", repltest.Enter)
 	s.WaitFor("scripts 1 -> 2")
 	s.write("go", "")
 	s.WaitFor("2 calls ran")
