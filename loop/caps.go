@@ -20,11 +20,9 @@ func (a *agent) room(who string, script bool) error {
 		return nil
 	}
 	n := a.putOff
-	for _, l := range [][]pending{a.inbox.step, a.inbox.turn} {
-		for _, m := range l {
-			if m.Source.Kind == model.SourcePlugin {
-				n++
-			}
+	for _, m := range a.inbox.waiting() {
+		if m.Source.Kind == model.SourcePlugin {
+			n++
 		}
 	}
 	if most := a.h.cfg.Caps.Pending; n >= most {
@@ -44,12 +42,8 @@ func sender(m model.Message, a *agent) string {
 // scriptsOnly applies the cap on turns that nothing but scripts begin. A message from a
 // person or from Go resets the count.
 func (a *agent) scriptsOnly() bool {
-	for _, l := range [][]pending{a.inbox.step, a.inbox.turn} {
-		for _, m := range l {
-			if m.Source.Kind != model.SourcePlugin {
-				return false
-			}
-		}
+	if !fromScripts(a.inbox.waiting()) {
+		return false
 	}
 	if a.scripted++; a.scripted <= a.h.cfg.Caps.ScriptTurns {
 		return false
@@ -62,11 +56,9 @@ func (a *agent) scriptsOnly() bool {
 // scriptsHave names the scripts whose messages wait, as the beginning of a sentence.
 func (a *agent) scriptsHave() string {
 	var names []string
-	for _, l := range [][]pending{a.inbox.step, a.inbox.turn} {
-		for _, m := range l {
-			if name := m.Source.Plugin; name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	for _, m := range a.inbox.waiting() {
+		if name := m.Source.Plugin; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	switch len(names) {

@@ -49,7 +49,7 @@ var fileRules = runtime.Rules[FileChangePayload, FileDecision]{
 	Outcome: func(d FileDecision) string { return d.Kind },
 	Merge:   mergeFileDecisions,
 	Quarantine: func(script string) (FileDecision, error) {
-		return FileDecision{Kind: Deny, Reason: script + " is quarantined; `/scripts off` or a save lifts it"}, nil
+		return FileDecision{Kind: Deny, Reason: quarantined(script)}, nil
 	},
 }
 
@@ -73,7 +73,7 @@ var (
 		"The tool edit is about to change a part of a file: allow or deny. A denial of any layer stands; a throw denies.",
 		runtime.Sample{
 			JS:  "ctx.on('fs/edit-intent', ({ diff }) => { if (/^\\+.*TODO/m.test(diff)) return { kind: 'deny', reason: 'no new TODOs' }; });",
-			Lua: "ctx.on('fs/edit-intent', function(e) if e.diff:find('\\n+[^\\n]*TODO') then return { kind = 'deny', reason = 'no new TODOs' } end end)",
+			Lua: "ctx.on('fs/edit-intent', function(e) if e.diff:find('\\n%+[^\\n]*TODO') then return { kind = 'deny', reason = 'no new TODOs' } end end)",
 		}, fileRules)
 	FileObserved = runtime.NewEmit[FileSeenPayload]("fs/observed",
 		"A tool has seen or made the whole content of a file.", emitSample("fs/observed", "e.path"))

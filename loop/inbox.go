@@ -28,6 +28,9 @@ func (b *inbox) list(target string) *[]pending {
 	return &b.turn
 }
 
+// waiting lists all that waits, what is for the next step first.
+func (b *inbox) waiting() []model.Message { return append(messagesOf(b.step), messagesOf(b.turn)...) }
+
 func (b *inbox) empty() bool { return len(b.turn) == 0 && len(b.step) == 0 }
 
 func (b *inbox) find(id string) (target string, i int, ok bool) {

@@ -9,18 +9,25 @@ import (
 // those of scripts and embedders, of which one that prints a file would fill the window.
 const maxContent = 64 << 10
 
-// boundContent cuts the texts of a result that is too long: head and tail stay, the whole
-// is saved beside the log.
-func boundContent(content []model.Block, x *tool.Exec) []model.Block {
-	total, texts := 0, 0
+// exceeds says whether a result has more text than that.
+func exceeds(content []model.Block) bool {
+	total := 0
 	for _, b := range content {
 		if b.Type == model.BlockText {
 			total += len(b.Text)
-			texts++
 		}
 	}
-	if total <= maxContent {
-		return content
+	return total > maxContent
+}
+
+// boundContent cuts the texts of a result that exceeds it: head and tail stay, the whole
+// is saved beside the log. Off the thread.
+func boundContent(content []model.Block, x *tool.Exec) []model.Block {
+	texts := 0
+	for _, b := range content {
+		if b.Type == model.BlockText {
+			texts++
+		}
 	}
 	out := append([]model.Block(nil), content...)
 	limit := maxContent / texts

@@ -400,7 +400,10 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	} else {
 		out = ToolResult{Content: res.Content, Value: res.Value}
 	}
-	out.Content = boundContent(out.Content, x)
+	if exceeds(out.Content) {
+		// It is written to the disk. Where the thread is closed nobody gets the result any more.
+		_ = a.h.Thread.Away(func() { out.Content = boundContent(out.Content, x) })
+	}
 	out.Meta = res.Meta
 	out.AdditionalContexts = x.Deferred()
 	out.ConcludesTurn = x.Concluded()
