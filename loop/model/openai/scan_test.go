@@ -45,7 +45,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		var want frame
 		if json.Unmarshal([]byte(in), &want) != nil || duplicates(in) {
-			t.Skip()
+			t.Skip("encoding/json takes it otherwise: there is nothing to compare with")
 		}
 		if err := reused.decode([]byte(in)); err != nil {
 			t.Fatalf("decode: %v", err)
