@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // How a model is asked to reason, in Known.Reasoning.
@@ -47,16 +48,16 @@ var builtin []byte
 
 // KnownModels returns the list that comes with the program: the well-known models of the
 // services that it speaks to, with the numbers that their makers publish.
-func KnownModels() *Models { return known }
+func KnownModels() *Models { return known() }
 
-// known is parsed once; models_test.go checks that it parses.
-var known = func() *Models {
+// known is parsed when it is first wanted; models_test.go checks that it parses.
+var known = sync.OnceValue(func() *Models {
 	m, err := new(Models).With(builtin)
 	if err != nil {
 		panic("models.json: " + err.Error())
 	}
 	return m
-}()
+})
 
 // With returns a list in which the entries of raw stand before those of m. raw is a JSON
 // array of objects with the members of Known. The error names the entry that is wrong.

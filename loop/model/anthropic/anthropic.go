@@ -23,9 +23,7 @@
 package anthropic
 
 import (
-	"bytes"
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -85,12 +83,9 @@ type Options struct {
 // Provider speaks to one service. It is immutable; its methods may be called from any
 // goroutine.
 type Provider struct {
-	options  Options
-	client   *http.Client
-	endpoint string
-	service  wire.Service
-	limits   wire.Limits
-	badURL   error // what is wrong with BaseURL; every call then fails with it
+	options Options
+	target  wire.Target
+	badURL  error // what is wrong with BaseURL; every call then fails with it
 }
 
 var _ model.Provider = (*Provider)(nil)
@@ -102,14 +97,19 @@ func New(o Options) *Provider {
 	o.BaseURL = wire.Or(o.BaseURL, DefaultBaseURL)
 	o.KeyHint = wire.Or(o.KeyHint, "ANTHROPIC_API_KEY")
 	o.APIKey = strings.TrimSpace(o.APIKey)
-	o.Headers = maps.Clone(o.Headers)
 	if o.Models == nil {
 		o.Models = model.KnownModels()
 	}
-	p := &Provider{options: o, limits: wire.Limits{
-		FirstByte: wire.Limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
-		Idle:      wire.Limit(o.IdleTimeout, DefaultIdleTimeout),
-		Stall:     wire.Limit(o.StallTimeout, DefaultStallTimeout),
+	p := &Provider{options: o, target: wire.Target{
+		Provider: o.Name,
+		Client:   wire.Client(o.HTTPClient),
+		Header:   http.Header{},
+		Service:  wire.Service{Key: o.APIKey, KeyHint: o.KeyHint, Secrets: wire.Secrets(o.Headers)},
+		Limits: wire.Limits{
+			FirstByte: wire.Limit(o.FirstByteTimeout, DefaultFirstByteTimeout),
+			Idle:      wire.Limit(o.IdleTimeout, DefaultIdleTimeout),
+			Stall:     wire.Limit(o.StallTimeout, DefaultStallTimeout),
+		},
 	}}
 	path := "/v1/messages"
 	if u, err := url.Parse(strings.TrimSpace(o.BaseURL)); err == nil {
@@ -117,11 +117,15 @@ func New(o Options) *Provider {
 			path = "/messages"
 		}
 	}
-	p.endpoint, p.service.Host, p.badURL = wire.Endpoint(o.BaseURL, path, DefaultBaseURL)
-	p.service.Key, p.service.KeyHint = o.APIKey, o.KeyHint
-	p.service.Secrets = wire.Secrets(o.Headers)
-	p.service.URLHint = "to which /v1/messages is added"
-	p.client = wire.Client(o.HTTPClient)
+	p.target.Endpoint, p.target.Service.Host, p.badURL = wire.Endpoint(o.BaseURL, path, DefaultBaseURL)
+	p.target.Service.URLHint = "to which /v1/messages is added"
+	p.target.Header.Set("Anthropic-Version", apiVersion)
+	if o.APIKey != "" {
+		p.target.Header.Set("X-Api-Key", o.APIKey)
+	}
+	for name, value := range o.Headers {
+		p.target.Header.Set(name, value)
+	}
 	return p
 }
 
@@ -151,7 +155,7 @@ func (p *Provider) known(name string) model.Known {
 
 // CloseIdleConnections closes the connections that wait for the next call. The provider
 // stays usable.
-func (p *Provider) CloseIdleConnections() { p.client.CloseIdleConnections() }
+func (p *Provider) CloseIdleConnections() { p.target.Client.CloseIdleConnections() }
 
 // Stream implements model.Provider: it returns when the headers of a success are here.
 // The error is a *model.Failure.
@@ -163,7 +167,7 @@ func (p *Provider) Stream(ctx context.Context, req *model.Request) (model.Stream
 	if err != nil {
 		return nil, model.Failf(model.CodeUnknown, "provider %s: the request cannot be written as JSON: %w", p.options.Name, err)
 	}
-	resp, err := p.post(ctx, body)
+	resp, err := p.target.Post(ctx, body)
 	if err != nil {
 		return nil, err
 	}
@@ -172,25 +176,4 @@ func (p *Provider) Stream(ctx context.Context, req *model.Request) (model.Stream
 		return nil, failure
 	}
 	return newStream(resp, req), nil
-}
-
-func (p *Provider) post(ctx context.Context, body []byte) (*wire.Response, error) {
-	req, err := http.NewRequest(http.MethodPost, p.endpoint, bytes.NewReader(body))
-	if err != nil {
-		return nil, model.Failf(model.CodeUnknown, "provider %s: %w", p.options.Name, err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "text/event-stream, application/json")
-	req.Header.Set("User-Agent", "dshsh")
-	req.Header.Set("Anthropic-Version", apiVersion)
-	if p.options.APIKey != "" {
-		req.Header.Set("X-Api-Key", p.options.APIKey)
-	}
-	for k, v := range p.options.Headers {
-		req.Header.Set(k, v)
-	}
-	// Present but empty, it is not sent, and tells the transport that the call may be
-	// repeated if a connection that was kept open proves dead before any answer.
-	req.Header["Idempotency-Key"] = []string{}
-	return wire.Send(ctx, p.client, req, p.service, p.limits)
 }

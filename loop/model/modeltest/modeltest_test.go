@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"dshsh/loop/model"
+	"dshsh/loop/model/internal/wiretest"
 	"dshsh/loop/model/modeltest"
 )
 
@@ -17,26 +18,6 @@ func request(text string) *model.Request {
 	return &model.Request{Messages: []model.Message{{
 		ID: "m", Role: model.RoleUser, Content: []model.Block{model.Text(text)}, Source: model.Source{Kind: model.SourceUser},
 	}}}
-}
-
-// read takes a whole stream.
-func read(ctx context.Context, p model.Provider, req *model.Request) ([]model.Chunk, error) {
-	s, err := p.Stream(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	var chunks []model.Chunk
-	for {
-		c, err := s.Next()
-		if err == io.EOF {
-			return chunks, nil
-		}
-		if err != nil {
-			return chunks, err
-		}
-		chunks = append(chunks, c)
-	}
 }
 
 func types(chunks []model.Chunk) string {
@@ -48,7 +29,7 @@ func types(chunks []model.Chunk) string {
 }
 
 func TestB108_TextIsSevenChunks(t *testing.T) {
-	chunks, err := read(context.Background(), modeltest.New(modeltest.Text("abc")), request("go"))
+	chunks, err := wiretest.Read(context.Background(), modeltest.New(modeltest.Text("abc")), request("go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +61,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := modeltest.New(tc.answer)
-			chunks, err := read(context.Background(), p, request("go"))
+			chunks, err := wiretest.Read(context.Background(), p, request("go"))
 			if got := types(chunks); got != tc.want {
 				t.Errorf("chunks %q, want %q", got, tc.want)
 			}
@@ -95,7 +76,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	_, err := read(context.Background(), modeltest.New(modeltest.Fail(model.CodeServer, "down")), request("go"))
+	_, err := wiretest.Read(context.Background(), modeltest.New(modeltest.Fail(model.CodeServer, "down")), request("go"))
 	f := model.AsFailure(context.Background(), err)
 	if f.Code != model.CodeServer || f.Message != "down" {
 		t.Errorf("got %+v", f)
@@ -104,10 +85,10 @@ func TestFail(t *testing.T) {
 
 func TestRunsOut(t *testing.T) {
 	p := modeltest.New(modeltest.Text("x"))
-	if _, err := read(context.Background(), p, request("one")); err != nil {
+	if _, err := wiretest.Read(context.Background(), p, request("one")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := read(context.Background(), p, request("two"))
+	_, err := wiretest.Read(context.Background(), p, request("two"))
 	if f := model.AsFailure(context.Background(), err); f.Code != model.CodeUnknown ||
 		f.Message != `modeltest: the script has no answer for request 2, whose last message is user "two"; give New one more, or use Otherwise` {
 		t.Errorf("got %+v", f)
@@ -115,7 +96,7 @@ func TestRunsOut(t *testing.T) {
 	p.Add(modeltest.Text("y"))
 	p.Otherwise(modeltest.Text("z"))
 	for range 3 {
-		if _, err := read(context.Background(), p, request("more")); err != nil {
+		if _, err := wiretest.Read(context.Background(), p, request("more")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +110,7 @@ func TestRequestsAreCopies(t *testing.T) {
 		return modeltest.Text(strings.ToUpper(req.Messages[0].PlainText()))
 	}))
 	req := request("shout")
-	chunks, err := read(context.Background(), p, req)
+	chunks, err := wiretest.Read(context.Background(), p, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +179,7 @@ func TestGate(t *testing.T) {
 		modeltest.Send(model.NewFinish(model.FinishStop)),
 	))
 	done := make(chan error)
-	go func() { _, err := read(t.Context(), p, request("go")); done <- err }()
+	go func() { _, err := wiretest.Read(t.Context(), p, request("go")); done <- err }()
 	if err := p.WaitHanging(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +206,7 @@ func TestConcurrentUse(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if _, err := read(t.Context(), p, request("x")); err != nil {
+				if _, err := wiretest.Read(t.Context(), p, request("x")); err != nil {
 					t.Error(err)
 				}
 				p.Requests()

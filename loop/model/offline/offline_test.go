@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"dshsh/loop/model"
+	"dshsh/loop/model/internal/wiretest"
 	"dshsh/loop/model/offline"
 )
 
@@ -38,36 +38,13 @@ func result(id string, isError bool, text string) model.Message {
 // ask returns the chunks of the reply and what ended it, nil for the finish chunk.
 func ask(t *testing.T, req *model.Request) ([]model.Chunk, error) {
 	t.Helper()
-	s, err := offline.New().Stream(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	var chunks []model.Chunk
-	for {
-		c, err := s.Next()
-		if err == io.EOF {
-			return chunks, nil
-		}
-		if err != nil {
-			return chunks, err
-		}
-		chunks = append(chunks, c)
-	}
-}
-
-func fold(chunks []model.Chunk) *model.Assembler {
-	a := model.NewAssembler()
-	for _, c := range chunks {
-		a.Add(c)
-	}
-	return a
+	return wiretest.Read(t.Context(), offline.New(), req)
 }
 
 // show renders a reply on a few lines: text bare, "(think) ...", "[name id arguments]",
 // and how it ended.
 func show(chunks []model.Chunk, err error) string {
-	a := fold(chunks)
+	a := wiretest.Fold(chunks)
 	var lines []string
 	for _, b := range a.Blocks() {
 		switch b.Type {
@@ -95,7 +72,7 @@ func play(t *testing.T, text string, run func(call model.Block) model.Message) s
 	for range 20 {
 		chunks, err := ask(t, &model.Request{Messages: messages})
 		out = append(out, show(chunks, err))
-		a := fold(chunks)
+		a := wiretest.Fold(chunks)
 		m := a.Message("m", model.Config{})
 		messages = append(messages, m)
 		if err != nil || a.Finish().Kind == model.FinishStop {
@@ -257,7 +234,7 @@ func TestChunks(t *testing.T) {
 func TestIDs_AreNew(t *testing.T) {
 	old := assistant(model.ToolCall("offline-2", "ls", "{}"), model.ToolCall("other", "ls", "{}"))
 	chunks, _ := ask(t, &model.Request{Messages: []model.Message{user("x"), old, user("calls a | b")}})
-	calls := fold(chunks).Message("m", model.Config{}).ToolCalls()
+	calls := wiretest.Fold(chunks).Message("m", model.Config{}).ToolCalls()
 	if calls[0].ID != "offline-3" || calls[1].ID != "offline-4" {
 		t.Errorf("got %s, %s", calls[0].ID, calls[1].ID)
 	}
@@ -352,7 +329,7 @@ func FuzzProgram(f *testing.F) {
 		if !reflect.DeepEqual(first, again) || (err1 == nil) != (err2 == nil) {
 			t.Error("two answers differ")
 		}
-		if err1 == nil && len(fold(first).Blocks()) == 0 {
+		if err1 == nil && len(wiretest.Fold(first).Blocks()) == 0 {
 			t.Error("an empty answer")
 		}
 	})

@@ -1,12 +1,46 @@
 package wire
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
+
+	"dshsh/loop/model"
 )
+
+// Target is where a provider's calls go and how: all of its options that are the same for
+// every service. Immutable.
+type Target struct {
+	Provider string // its name, for errors
+	Client   *http.Client
+	Endpoint string
+	Header   http.Header // of each call: what says who calls, and what the options add
+	Service  Service
+	Limits   Limits
+}
+
+// Post makes a call with a JSON body and returns when the headers of the answer are here.
+// The error is a *model.Failure.
+func (t *Target) Post(ctx context.Context, body []byte) (*Response, error) {
+	req, err := http.NewRequest(http.MethodPost, t.Endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, model.Failf(model.CodeUnknown, "provider %s: %w", t.Provider, err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream, application/json")
+	req.Header.Set("User-Agent", "dshsh")
+	for name, values := range t.Header {
+		req.Header[name] = values
+	}
+	// Present but empty, it is not sent, and tells the transport that the call may be
+	// repeated if a connection that was kept open proves dead before any answer.
+	req.Header["Idempotency-Key"] = []string{}
+	return Send(ctx, t.Client, req, t.Service, t.Limits)
+}
 
 // Or returns s, or otherwise where s is empty.
 func Or(s, otherwise string) string {
