@@ -288,10 +288,10 @@ func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
 		return
 	}
 	ctx, done := in.account(by)
-	defer done()
 	h := NewHook(ctx, nil, 0)
 	h.origin = by
 	defer h.End()
+	defer done() // first: what still waits is told of an unloading rather than of the end
 	old := in.host.Thread.SetHook(h)
 	defer in.host.Thread.SetHook(old)
 	err := guard(func() error { return fn(h) })
@@ -324,7 +324,8 @@ func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
 		for _, off := range offs {
 			off()
 		}
-		cancel(nil)
+		look() // may not have had its turn yet
+		cancel(errHookOver)
 	}
 }
 
