@@ -236,15 +236,15 @@ type filter struct {
 func compileFilter(e *Event, s *FilterShape) (*filter, error) {
 	f := &filter{agent: s.Agent}
 	bad := func(key string) error {
-		return fmt.Errorf("ctx.on: %s cannot be filtered by %q (it can be by %s)", e.Name, key, orNothing(e.Filters))
+		return fmt.Errorf("ctx.on: %s cannot be filtered by %q (it can be by %s)", e.Name, key, orNothing(e.Filters()))
 	}
-	if s.Agent != "" && !slices.Contains(e.Filters, "agent") {
+	if s.Agent != "" && !slices.Contains(e.Filters(), "agent") {
 		return nil, bad("agent")
 	}
-	if len(s.Tool) > 0 && !slices.Contains(e.Filters, "tool") {
+	if len(s.Tool) > 0 && !slices.Contains(e.Filters(), "tool") {
 		return nil, bad("tool")
 	}
-	if len(s.Args) > 0 && !slices.Contains(e.Filters, "args") {
+	if len(s.Args) > 0 && !slices.Contains(e.Filters(), "args") {
 		return nil, bad("args")
 	}
 	for _, g := range s.Tool {

@@ -34,8 +34,6 @@ type Event struct {
 	// SkipQuarantined says that a quarantined script's listeners are skipped here. Emits
 	// always skip them; elsewhere they fail.
 	SkipQuarantined bool
-	// Filters are the keys that ctx.on's filter may use: "tool", "agent", "args".
-	Filters []string
 }
 
 // Sample is a listener in each language. A sample that does not run fails the tests.
@@ -52,16 +50,22 @@ func SkipQuarantined() Option { return func(e *Event) { e.SkipQuarantined = true
 
 func declare(name string, mode Mode, payload, result reflect.Type, doc string, s Sample, opts []Option) *Event {
 	e := &Event{Name: name, Mode: mode, Payload: payload, Result: result, Doc: doc, Samples: s, SkipQuarantined: mode == ModeEmit}
-	if payload.Implements(reflect.TypeFor[ToolPayload]()) {
-		e.Filters = append(e.Filters, "tool", "args")
-	}
-	if _, ok := planOf(payload).byName["agent"]; ok {
-		e.Filters = append(e.Filters, "agent")
-	}
 	for _, o := range opts {
 		o(e)
 	}
 	return e
+}
+
+// Filters are the keys that ctx.on's filter may use: "tool", "agent", "args". Found out
+// when it is asked for: looking into 40 payloads would be felt at every start.
+func (e *Event) Filters() (keys []string) {
+	if e.Payload.Implements(reflect.TypeFor[ToolPayload]()) {
+		keys = append(keys, "tool", "args")
+	}
+	if _, ok := planOf(e.Payload).byName["agent"]; ok {
+		keys = append(keys, "agent")
+	}
+	return keys
 }
 
 // ToolPayload is a payload that speaks of a tool call: it can be filtered by the tool's

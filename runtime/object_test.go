@@ -109,7 +109,7 @@ func TestCatalogue(t *testing.T) {
 		{runtimetest.Decide.Event, runtime.ModeWaterfall, false, "[tool args agent]"}, {runtimetest.Rewrite.Event, runtime.ModeWaterfall, false, "[]"},
 		{runtimetest.Flush.Event, runtime.ModeParallel, false, "[agent]"},
 	} {
-		if e.event.Mode != e.mode || e.event.SkipQuarantined != e.skip || fmt.Sprint(e.event.Filters) != e.filters || (e.event.Result != nil) != (e.mode == runtime.ModeWaterfall) {
+		if e.event.Mode != e.mode || e.event.SkipQuarantined != e.skip || fmt.Sprint(e.event.Filters()) != e.filters || (e.event.Result != nil) != (e.mode == runtime.ModeWaterfall) {
 			t.Errorf("%+v", e.event)
 		}
 	}

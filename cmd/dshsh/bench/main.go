@@ -71,6 +71,7 @@ func (b *bench) run(only string) (err error) {
 	defer os.RemoveAll(b.dir)
 	b.binary = filepath.Join(b.dir, "dshsh")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", b.binary, "dshsh/cmd/dshsh")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is released
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building dshsh (run this from its source folder): %w\n%s", err, out)
 	}

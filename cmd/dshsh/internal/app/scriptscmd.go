@@ -110,8 +110,8 @@ func describeEvents(e *Env, args []string) error {
 	if ev.Result != nil {
 		fmt.Fprintf(e.Stdout, "An answer:  %s\n", fieldsOf(ev.Result))
 	}
-	if len(ev.Filters) > 0 {
-		fmt.Fprintf(e.Stdout, "Filters:    %s\n", strings.Join(ev.Filters, ", "))
+	if len(ev.Filters()) > 0 {
+		fmt.Fprintf(e.Stdout, "Filters:    %s\n", strings.Join(ev.Filters(), ", "))
 	}
 	fmt.Fprintf(e.Stdout, "\nJavaScript:\n%s\n\nLua:\n%s\n", indent(ev.Samples.JS), indent(ev.Samples.Lua))
 	return nil
