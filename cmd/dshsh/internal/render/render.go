@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/yuin/goldmark/parser"
+
 	"dshsh/loop/model"
 	"dshsh/session"
 )
@@ -50,6 +52,7 @@ type Renderer struct {
 	queued  int                 // length of the next-turn inbox
 	steered int                 // length of the next-step inbox
 	blame   string              // see Blame
+	parser  parser.Parser       // of Markdown, nil until some is shown
 }
 
 // section is the kind of a run of lines. Runs of prose are set off by an empty line.

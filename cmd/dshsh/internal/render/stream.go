@@ -24,6 +24,8 @@ type blockView struct {
 	kind  string          // model.BlockText, BlockReasoning, BlockToolCall
 	text  strings.Builder // all of it, to compare with the message
 	lines int             // printed so far
+
+	markdown markdownView
 }
 
 // chunk shows one streamed chunk by whole lines.
@@ -107,6 +109,10 @@ func (r *Renderer) delta(v *blockView, text string, out *lines) {
 		r.proseLine(v, line, out)
 		s.pending = rest
 	}
+	if r.formats(v) {
+		r.markdownPending(v, s.pending, out)
+		return
+	}
 	// A paragraph may be one line of a thousand characters: it is shown row by row.
 	if room := r.room(r.proseIndent(v)); room > 0 && len(s.pending) > room {
 		line := expandTabs(s.pending)
@@ -137,12 +143,17 @@ func (r *Renderer) flushStream(out *lines) {
 		s.pending = ""
 		r.proseLine(v, line, out)
 	}
+	r.endBlock(v, out)
 	s.blanks = 0
 }
 
 // proseLine prints one whole line of text or reasoning, wrapped. Empty lines wait until
 // something follows them, and are dropped at the start and the end of a block.
 func (r *Renderer) proseLine(v *blockView, line string, out *lines) {
+	if r.formats(v) {
+		r.markdownLine(v, line, out)
+		return
+	}
 	line = expandTabs(strings.TrimRight(line, " "))
 	if line == "" {
 		if v.lines > 0 {
