@@ -2,8 +2,14 @@ package shell
 
 import "time"
 
-// lookEvery is how often it is looked whether what commands have left behind still runs.
-const lookEvery = time.Second
+// lookEvery is how often it is looked whether what commands have left behind still runs,
+// and lookTwice how soon once more when nothing was found: a process that is just starting
+// another program has no environment to know it by, and one that has just been forked by a
+// parent that ended is on no list.
+const (
+	lookEvery = time.Second
+	lookTwice = 250 * time.Millisecond
+)
 
 // watchLeft has Config.Lingering told, beside everything else, when commands have left
 // processes that run on, and when these have gone. Not every one of them is seen at the end
@@ -25,12 +31,20 @@ func (b *Bash) watchLeft() {
 func (b *Bash) look() {
 	var gone func()
 	for b.more() {
-		for b.anyLeft() {
-			if gone == nil {
-				gone = b.cfg.Lingering()
+		for misses := 0; misses < 2; {
+			wait := lookEvery
+			if b.anyLeft() {
+				misses = 0
+				if gone == nil {
+					gone = b.cfg.Lingering()
+				}
+			} else if misses++; misses == 2 {
+				break
+			} else {
+				wait = lookTwice
 			}
 			select {
-			case <-time.After(lookEvery):
+			case <-time.After(wait):
 			case <-b.ending:
 			}
 		}
