@@ -36,6 +36,7 @@ type Host struct {
 	waits       waits
 	own         map[string]*Event // the scripts' own events, by name
 	spawned     []func()          // waiting to begin, in order
+	asked       askLine           // questions to the person
 	awaited     []awaited         // calls of listeners that somebody waits for, oldest first
 	emitting    *Listener         // of an emit event, that is being called
 }

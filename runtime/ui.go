@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // UI is the person, as far as scripts may speak to them: the program that has a prompt
 // implements it.
 type UI interface {
-	// Ask puts a question and waits for the answer. It is called off the thread, from
-	// several goroutines; questions are put one after the other. It ends with ctx, with
+	// Ask puts a question and waits for the answer. It is called off the thread,
+	// once the question before, in the order of the scripts' calls, has ended. It ends with ctx, with
 	// its cause; where nobody can answer it is ErrNobody, at once.
 	Ask(ctx context.Context, q Question) (Answer, error)
 	// Notify shows a line. It is called on the thread and does not wait.
@@ -124,9 +125,17 @@ func (c *Call) ask(kind string, items []string) (Answer, error) {
 	defer context.AfterFunc(gone, func() { cancel(context.Cause(gone)) })()
 	hook.Pause()
 	defer hook.Unpause()
+	turn, done := h.asked.join()
+	defer done()
 	var a Answer
 	var err error
-	if werr := h.Thread.Away(func() { a, err = h.ui.Ask(ctx, q) }); werr != nil {
+	if werr := h.Thread.Away(func() {
+		select {
+		case <-turn:
+			a, err = h.ui.Ask(ctx, q)
+		case <-ctx.Done():
+		}
+	}); werr != nil {
 		err = werr
 	} else if ctx.Err() != nil {
 		err = context.Cause(ctx) // whatever was answered comes too late
@@ -135,4 +144,22 @@ func (c *Call) ask(kind string, items []string) (Answer, error) {
 		return Answer{}, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return a, nil
+}
+
+// askLine is where questions wait, in the order in which scripts put them. Used on the
+// thread.
+type askLine []chan struct{}
+
+// join takes a place: turn is closed when it is the first. done leaves it.
+func (l *askLine) join() (turn <-chan struct{}, done func()) {
+	mine := make(chan struct{})
+	if *l = append(*l, mine); len(*l) == 1 {
+		close(mine)
+	}
+	return mine, func() {
+		at := slices.Index(*l, mine)
+		if *l = slices.Delete(*l, at, at+1); at == 0 && len(*l) > 0 {
+			close((*l)[0])
+		}
+	}
 }
