@@ -25,7 +25,12 @@ type questions struct {
 	asking bool            // there is such a goroutine
 	again  bool            // it is to look once more
 	put    map[string]bool // what is not asked about again, by key
+	open   *question       // the one that is on the screen
+	settle func()          // withdraws it
 }
+
+// errSettled ends a question that has been answered otherwise.
+var errSettled = errors.New("the question is settled")
 
 // question is one that is to be put. Immutable.
 type question struct {
@@ -41,7 +46,13 @@ type question struct {
 func (p *prompt) ask(ctx context.Context) {
 	p.askMu.Lock()
 	defer p.askMu.Unlock()
-	if p.again = true; p.asking || ctx.Err() != nil {
+	if p.again = true; ctx.Err() != nil {
+		return
+	}
+	if p.asking {
+		if q, settle := p.open, p.settle; q != nil {
+			p.asks.Go(func() { p.look(ctx, q, settle) })
+		}
 		return
 	}
 	p.asking = true
@@ -55,6 +66,17 @@ func (p *prompt) ask(ctx context.Context) {
 			}
 		}
 	})
+}
+
+// look withdraws a question that nothing asks any more: a change was taken in another way,
+// or has been undone.
+func (p *prompt) look(ctx context.Context, q *question, settle func()) {
+	for _, o := range p.pendingQuestions(ctx) {
+		if o.key == q.key {
+			return
+		}
+	}
+	settle()
 }
 
 // more says whether to look for questions, or that the goroutine is over.
@@ -101,8 +123,17 @@ func (p *prompt) nextQuestion(ctx context.Context) *question {
 	if ctx.Err() != nil {
 		return nil
 	}
+	for _, q := range p.pendingQuestions(ctx) {
+		if !p.wasPut(q.key) {
+			return q
+		}
+	}
+	return nil
+}
+
+// pendingQuestions are those that things as they are ask for, put or not.
+func (p *prompt) pendingQuestions(ctx context.Context) (all []*question) {
 	gate, grown := p.held(ctx)
-	var all []*question
 	untrusted, changed := p.split(gate)
 	if len(untrusted) > 0 {
 		all = append(all, p.trustQuestion(untrusted))
@@ -116,12 +147,7 @@ func (p *prompt) nextQuestion(ctx context.Context) *question {
 	for _, w := range p.wanting(ctx) {
 		all = append(all, p.grantQuestion(ctx, w))
 	}
-	for _, q := range all {
-		if !p.wasPut(q.key) {
-			return q
-		}
-	}
-	return nil
+	return all
 }
 
 // split tells apart those that wait for the project's folder to be trusted.
@@ -302,8 +328,13 @@ func heldDetails(held []reload.Candidate) string {
 }
 
 func (p *prompt) putQuestion(ctx context.Context, q *question) error {
+	asked, settle := context.WithCancelCause(ctx)
+	defer settle(nil)
+	p.showing(q, func() { settle(errSettled) })
+	defer p.showing(nil, nil)
+	p.look(ctx, q, func() { settle(errSettled) }) // it may have been settled before it was open
 	for {
-		ans, err := p.ed.Ask(ctx, q.text, func(s string) string {
+		ans, err := p.ed.Ask(asked, q.text, func(s string) string {
 			switch s = strings.ToLower(s); {
 			case s == "y", s == "yes", s == "n", s == "no", s == "show" && q.show != nil:
 				return ""
@@ -315,6 +346,8 @@ func (p *prompt) putQuestion(ctx context.Context, q *question) error {
 		switch {
 		case errors.Is(err, repl.ErrNoPerson):
 			p.loop.Say(q.line)
+			return nil
+		case errors.Is(err, errSettled):
 			return nil
 		case errors.Is(err, repl.ErrInterrupted):
 			ans = "n"
@@ -330,6 +363,12 @@ func (p *prompt) putQuestion(ctx context.Context, q *question) error {
 			return q.yes(ctx)
 		}
 	}
+}
+
+func (p *prompt) showing(q *question, settle func()) {
+	p.askMu.Lock()
+	defer p.askMu.Unlock()
+	p.open, p.settle = q, settle
 }
 
 func showHeld(say func(string), held []reload.Candidate) {
