@@ -63,6 +63,8 @@ type Agent interface {
 	RunMaintenance(task func(ctx context.Context) error) error
 	// Use gives the agent a tool of its own, in front of the host's of that name.
 	Use(t tool.Tool) error
+	// Tools describes the tools that the agent has now, in no order. On the host thread.
+	Tools() []model.ToolSpec
 	// Restrict narrows the tools that the agent inherits from the host to those allowed
 	// (nil = all) and not denied; what it was given itself stays. Several intersect, and
 	// each is lifted on its own. A name that is no inherited tool is an error.

@@ -108,6 +108,15 @@ func (a *agent) visible(gen *runtime.Generation) map[string]*callee {
 	return out
 }
 
+// Tools implements Agent.
+func (a *agent) Tools() []model.ToolSpec {
+	gen := a.h.Current()
+	if a.act != nil {
+		gen = a.act.gen
+	}
+	return a.toolSpecs(gen)
+}
+
 // toolSpecs lists the tools that there are for the agent, in no order.
 func (a *agent) toolSpecs(gen *runtime.Generation) []model.ToolSpec {
 	tools := a.visible(gen)

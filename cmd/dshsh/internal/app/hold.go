@@ -84,7 +84,7 @@ func readsOnly(tools []tool.Tool) func(name string, args []byte) bool {
 // trusted, and, wherever the script lies, none that a tool may have made and none that was
 // answered with no.
 func (s *sh) verdict(c reload.Candidate) reload.Verdict {
-	if c.Layer == runtime.LayerProject && !s.isTrusted() || c.Dropped || !c.Since.IsZero() && s.writers.suspect(c.Since) {
+	if c.Layer == runtime.LayerProject && !s.isTrusted() || c.Dropped || !c.Since.IsZero() && s.writers.suspect(c.Since) && !s.byPerson(c) {
 		return reload.Hold
 	}
 	return reload.Take

@@ -60,6 +60,12 @@ func (p *prompt) Sessions() ([]session.Info, error) {
 	return out, err
 }
 
+// Title implements repl.Shell.
+func (p *prompt) Title(id string) string { return sessionTitle(p.store, id) }
+
+// Dir implements repl.Shell.
+func (p *prompt) Dir() string { return p.dir }
+
 // Route implements repl.Shell.
 func (p *prompt) Route(a loop.Agent) string {
 	o := a.Options()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -83,7 +84,11 @@ func listSessions(e *Env, all bool) error {
 			continue
 		}
 		n++
-		fmt.Fprintln(w, sessionLine(in))
+		line := sessionLine(in)
+		if title := sessionTitle(store, in.ID); title != "" && in.Warning == "" {
+			line += "\t" + render.Visible(title)
+		}
+		fmt.Fprintln(w, line)
 	}
 	if n == 0 {
 		fmt.Fprintln(e.Stderr, "no sessions of this folder; -a lists those of all")
@@ -105,6 +110,25 @@ func sessionLine(in session.Info) string {
 		line += "\t! " + render.Visible(in.Warning)
 	}
 	return line
+}
+
+// maxTitle is how many characters of a session's first prompt stand for it.
+const maxTitle = 60
+
+// sessionTitle is what a session is about: its first prompt, in a line, or "".
+func sessionTitle(store *session.Store, id string) string {
+	head, _, err := store.Peek(id)
+	if err != nil {
+		return ""
+	}
+	for _, t := range loop.Turns(head) {
+		if title := []rune(strings.Join(strings.Fields(t.Prompt), " ")); len(title) > maxTitle {
+			return string(title[:maxTitle]) + "..."
+		} else if len(title) > 0 {
+			return string(title)
+		}
+	}
+	return ""
 }
 
 func showSession(e *Env, args []string) error {

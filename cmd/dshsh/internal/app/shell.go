@@ -55,6 +55,7 @@ type sh struct {
 	mu        sync.Mutex // guards trusted and onReport
 	trusted   bool       // the project's scripts may run
 	revoked   int        // how often the trust was taken back from outside
+	wrote     written    // under mu too
 	onReport  func()     // scripts have come or changed, or wait for an answer
 	approvals policy.Approvals
 	shown     map[string]string // last failure shown, by script; on the host thread

@@ -142,7 +142,7 @@ func (r *Renderer) inbox(rec session.Record, out *lines) {
 	}
 	*count = max(*count+len(d.Inserted)-d.RemovedCount, 0)
 	switch {
-	case d.Outcome == "canceled" && d.RemovedCount > 0:
+	case d.Outcome == "canceled" && d.RemovedCount > 0 && len(d.Inserted) == 0:
 		r.note(out, (*Renderer).yellow, fmt.Sprintf("[%s taken back from the queue]", plural(d.RemovedCount, "message")))
 	case !r.inTurn || r.opts.Replay:
 	case d.RemovedCount > 0 && len(d.Inserted) > 0:

@@ -29,6 +29,8 @@ type Options struct {
 	// ResultLines bounds how many lines of a tool's result are shown; 0 means
 	// DefaultResultLines, negative none.
 	ResultLines int
+	// Show names /show, which opens a call, where something of one is left out.
+	Show bool
 }
 
 // ColorFromEnv reports whether colours suit an output: it is a terminal, NO_COLOR is
@@ -48,6 +50,7 @@ type Renderer struct {
 	step    stepView
 	calls   map[string]callView // tool calls whose result has not been shown, by callId
 	denied  map[string]string   // who has denied a call, by its id
+	called  int                 // tool calls so far
 	last    string              // callId of the call line printed last, "" after anything else
 	queued  int                 // length of the next-turn inbox
 	steered int                 // length of the next-step inbox
@@ -80,6 +83,10 @@ func (r *Renderer) SetWidth(cells int) { r.opts.Width = cells }
 // SetReplay changes Options.Replay: off when the last record of the log has been shown
 // and what follows is live.
 func (r *Renderer) SetReplay(on bool) { r.opts.Replay = on }
+
+// SkipCalls says how many calls of the session come before the records to come, for their
+// numbers.
+func (r *Renderer) SkipCalls(n int) { r.called = n }
 
 // Blame says what the turn's error is in full, with the script and the line that it comes
 // from: its record has the bare message. It is told when the turn ends.

@@ -12,7 +12,10 @@ import (
 )
 
 // callView is a tool call that was shown. It is a value.
-type callView struct{ summary string }
+type callView struct {
+	summary string
+	number  int // among the session's calls, from 1 on
+}
 
 // toolCall shows a call as one line.
 func (r *Renderer) toolCall(rec session.Record, out *lines) {
@@ -28,7 +31,8 @@ func (r *Renderer) toolCall(rec session.Record, out *lines) {
 	r.begin(sectionTool, out)
 	name, rest := oneLine(d.Name), argumentLine(d.Arguments)
 	line := strings.TrimSpace(name + " " + rest)
-	r.calls[d.CallID] = callView{summary: line}
+	r.called++
+	r.calls[d.CallID] = callView{summary: line, number: r.called}
 	r.last = d.CallID
 	line = Clip(line, r.room(2))
 	if after, ok := strings.CutPrefix(line, name); ok {
@@ -107,7 +111,8 @@ func (r *Renderer) toolResult(rec session.Record, out *lines) {
 		}
 		// Calls that run side by side are all shown before the first result: say whose.
 		shown := r.opts.ResultLines > 0 || b.IsError
-		if call, ok := r.calls[id]; ok && r.last != id && shown {
+		call, ok := r.calls[id]
+		if ok && r.last != id && shown {
 			out.add("  " + r.dim(Clip("("+call.summary+")", r.room(2))))
 		}
 		text := textOf(b.Content)
@@ -121,12 +126,12 @@ func (r *Renderer) toolResult(rec session.Record, out *lines) {
 		delete(r.denied, id)
 		r.last = ""
 		if shown {
-			r.resultLines(text, b.IsError, out)
+			r.resultLines(text, b.IsError, call.number, out)
 		}
 	}
 }
 
-func (r *Renderer) resultLines(text string, isError bool, out *lines) {
+func (r *Renderer) resultLines(text string, isError bool, number int, out *lines) {
 	limit := max(r.opts.ResultLines, 1)
 	style, prefix := (*Renderer).dim, "  "
 	if isError {
@@ -145,7 +150,11 @@ func (r *Renderer) resultLines(text string, isError bool, out *lines) {
 	for shown := 0; text != ""; shown++ {
 		// One line more than the limit is shown rather than the words that hide it.
 		if shown == limit && total > limit+1 {
-			out.add("  " + r.dim(fmt.Sprintf("... %d more lines", total-shown)))
+			more := fmt.Sprintf("... %d more lines", total-shown)
+			if r.opts.Show && number > 0 {
+				more += fmt.Sprintf(" (/show %d)", number)
+			}
+			out.add("  " + r.dim(Clip(more, r.room(2))))
 			return
 		}
 		var line string

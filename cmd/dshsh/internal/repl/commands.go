@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
-	"dshsh/loop/model"
 	"dshsh/runtime"
 )
 
@@ -25,10 +23,18 @@ func init() {
 	commands = []command{
 		{"help", "", "what can be typed here", (*Loop).cmdHelp},
 		{"new", "", "begin a new session", (*Loop).cmdNew},
-		{"resume", "[ID]", "go on with a stored session, or list them", (*Loop).cmdResume},
+		{"sessions", "", "list the stored sessions of this folder", (*Loop).cmdSessions},
+		{"resume", "[N | ID]", "go on with a stored session, or list them", (*Loop).cmdResume},
+		{"fork", "[SEQ]", "go on in a copy of the session, up to a record or to its end", (*Loop).cmdFork},
+		{"rewind", "[N]", "go back to before turn N in a copy, or list the turns", (*Loop).cmdRewind},
+		{"export", "[FILE]", "write the session as Markdown", (*Loop).cmdExport},
+		{"show", "[N]", "show tool call N whole, by default the last", (*Loop).cmdShow},
+		{"tools", "", "list the agent's tools", (*Loop).cmdTools},
+		{"state", "[SCRIPT]", "show what scripts keep in this session", (*Loop).cmdState},
+		{"edit", "[SCRIPT]", "write a prompt, or change a script, in $EDITOR", (*Loop).cmdEdit},
 		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch them", (*Loop).cmdScripts},
 		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
-		{"queue", "[clear]", "show what waits for the agent", (*Loop).cmdQueue},
+		{"queue", "[rm N | mv N TO | edit N | clear]", "show or change what waits for the agent", (*Loop).cmdQueue},
 		{"inject", "TEXT", "add to the next step without waking the agent", (*Loop).cmdInject},
 		{"cancel", "", "cancel the turn, keep the queue", (*Loop).cmdCancel},
 		{"model", "[MODEL | PROVIDER/MODEL]", "show or switch the model", (*Loop).cmdModel},
@@ -150,74 +156,6 @@ func twoColumns(rows [][2]string, cols int) string {
 	return b.String()
 }
 
-// swap makes next the prompt's agent and ends the one before.
-func (l *Loop) swap(next loop.Agent) {
-	old := l.Agent()
-	l.use(next)
-	if old != nil && old != next {
-		h := l.shell.Host()
-		h.Thread.Go(context.Background(), func() {
-			if err := old.Dispose(); err != nil {
-				l.Say(render.Visible(err.Error()))
-			}
-		})
-	}
-}
-
-func (l *Loop) cmdNew(context.Context, string) {
-	a, err := l.shell.New()
-	if err != nil {
-		l.Say(render.Visible(err.Error()))
-		return
-	}
-	l.swap(a)
-	l.Say("new session " + a.ID())
-}
-
-func (l *Loop) cmdResume(_ context.Context, id string) {
-	if id == "" {
-		l.listSessions()
-		return
-	}
-	a, rep, err := l.shell.Resume(id)
-	if err != nil {
-		l.Say(render.Visible(err.Error()))
-		return
-	}
-	l.Say("session " + a.ID())
-	if rep != nil && rep.Closers > 0 {
-		l.Say("its last turn was interrupted and has been closed")
-	}
-	l.swap(a)
-}
-
-func (l *Loop) listSessions() {
-	infos, err := l.shell.Sessions()
-	if err != nil {
-		l.Say(render.Visible(err.Error()))
-		return
-	}
-	if len(infos) == 0 {
-		l.Say("no stored sessions of this folder")
-		return
-	}
-	for i, in := range infos {
-		if i == 20 {
-			l.Say(fmt.Sprintf("... %d more: dshsh session list", len(infos)-i))
-			break
-		}
-		line := in.ID + "  " + time.UnixMilli(in.Updated).Format("2006-01-02 15:04")
-		if in.ID == l.Agent().ID() {
-			line += "  (this one)"
-		}
-		if in.Warning != "" {
-			line += "  ! " + render.Visible(in.Warning)
-		}
-		l.Say(line)
-	}
-	l.Say("/resume ID goes on with one")
-}
-
 func (l *Loop) cmdScripts(ctx context.Context, args string) {
 	m := l.shell.Scripts()
 	verb, name, _ := strings.Cut(args, " ")
@@ -281,46 +219,6 @@ func (l *Loop) cmdReload(ctx context.Context, _ string) {
 	case r.Empty():
 		l.Say("scripts: nothing has changed")
 	}
-}
-
-func (l *Loop) cmdQueue(ctx context.Context, args string) {
-	if args != "" && args != "clear" {
-		l.Say("/queue shows what waits, /queue clear drops it; `>> text` queues a prompt")
-		return
-	}
-	h, a := l.shell.Host(), l.Agent()
-	var lines []string
-	_ = h.Do(ctx, func() {
-		if args == "clear" && len(a.Inbox().NextStep())+len(a.Inbox().NextTurn()) > 0 {
-			if err := a.Inbox().Clear(); err != nil {
-				lines = append(lines, err.Error())
-			}
-			return // the records say what was dropped
-		}
-		for _, m := range a.Inbox().NextStep() {
-			lines = append(lines, "next step: "+firstWords(m))
-		}
-		for i, m := range a.Inbox().NextTurn() {
-			lines = append(lines, fmt.Sprintf("%d: %s", i+1, firstWords(m)))
-		}
-		if len(lines) == 0 {
-			lines = append(lines, "nothing waits")
-		}
-	})
-	for _, line := range lines {
-		l.Say(render.Visible(line))
-	}
-}
-
-func firstWords(m model.Message) string {
-	text := strings.Join(strings.Fields(model.PlainText(m.Content)), " ")
-	if r := []rune(text); len(r) > 70 {
-		text = string(r[:70]) + "..."
-	}
-	if m.Source.Plugin != "" {
-		text += " (" + m.Source.Plugin + ")"
-	}
-	return text
 }
 
 func (l *Loop) cmdInject(ctx context.Context, text string) {

@@ -97,6 +97,8 @@ func (e *Editor) handle(k key) (do rune, line []rune) {
 		e.out.add(clearScreen)
 	case keySuspend:
 		go e.suspend()
+	case keyCompose:
+		e.composeLine()
 	}
 	return readline.CharBell, nil
 }

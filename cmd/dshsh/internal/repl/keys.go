@@ -38,6 +38,7 @@ const (
 	keyEscape // also Ctrl-G
 	keyClear
 	keySuspend
+	keyCompose // Ctrl-X Ctrl-E: write the line in an editor
 )
 
 // key is one key press, or a run of text. It is a value.
@@ -45,6 +46,9 @@ type key struct {
 	kind keyKind
 	text string // of keyText and keyPaste
 }
+
+// Ctrl-X begins a sequence of two keys.
+const ctrlX, ctrlE = 0x18, 0x05
 
 // maxSequence bounds an escape sequence or an answer of the terminal; what is longer is
 // none.
@@ -125,6 +129,16 @@ func (d *decoder) take(keys []key, final bool) []key {
 			default:
 				return keys
 			}
+		case c == ctrlX:
+			if len(d.rest) == 1 && !final {
+				return keys
+			}
+			n := 1
+			if len(d.rest) > 1 && (d.rest[1] == ctrlE || d.rest[1] == 'e') {
+				keys = append(keys, key{kind: keyCompose})
+				n = 2
+			}
+			d.rest = d.rest[n:]
 		case c < ' ' && c != '\t' || c == 0x7f:
 			d.rest = d.rest[1:]
 			if k, ok := controlKeys[c]; ok {

@@ -26,6 +26,10 @@ type Shell interface {
 	New() (loop.Agent, error)
 	Resume(id string) (loop.Agent, *session.Report, error)
 	Sessions() ([]session.Info, error)
+	// Title is what a stored session is about, in a line: its first prompt, or "".
+	Title(id string) string
+	// Dir is the working folder.
+	Dir() string
 	// Route is the model that new requests go to; SetRoute switches the agent to one
 	// written as MODEL or PROVIDER/MODEL.
 	Route(loop.Agent) string
@@ -35,6 +39,11 @@ type Shell interface {
 	// Needs is what a script needs and whether it was granted, in a line; "" when it needs
 	// nothing.
 	Needs(ctx context.Context, id string) string
+	// ScriptFile is where the script of that name lies, or where one that a person names so
+	// is to be made.
+	ScriptFile(ctx context.Context, name string) (string, error)
+	// WriteScript writes what a person wrote into a script: it is taken without a question.
+	WriteScript(ctx context.Context, path string, content []byte) error
 }
 
 // Loop is the prompt's command loop: lines, keys and what the agent does arrive one at a
@@ -47,6 +56,8 @@ type Loop struct {
 	mu    sync.Mutex // guards agent
 	agent loop.Agent
 
+	listed    []string // ids of the sessions that were listed last
+	queued    []string // ids of the messages that /queue showed last; nil = not asked
 	lastCtrlC time.Time
 	held      map[string]int // by script version: cancels that found a turn waiting for it
 	now       func() time.Time
@@ -59,7 +70,7 @@ type Loop struct {
 func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 	cols, _ := ed.Size()
 	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{},
-		out: render.New(render.Options{Width: cols, Color: color})}
+		out: render.New(render.Options{Width: cols, Color: color, Show: true})}
 }
 
 // Say shows a line of the program's own, wrapped to the terminal. Any goroutine.
@@ -182,6 +193,7 @@ func (l *Loop) replay(a loop.Agent) {
 			turns++
 		}
 	}
+	l.out.SkipCalls(0)
 	if turns == 0 {
 		return
 	}
@@ -194,6 +206,7 @@ func (l *Loop) replay(a loop.Agent) {
 	if earlier > 0 {
 		l.Say(fmt.Sprintf("... %d earlier turns", earlier))
 	}
+	l.out.SkipCalls(render.CountCalls(recs[:from]))
 	l.out.SetReplay(true)
 	for _, r := range recs[from:] {
 		if text := l.out.Record(r); text != "" {
