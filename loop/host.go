@@ -218,10 +218,11 @@ func (h *Host) Agent(id string) (Agent, bool) {
 // SetCurrent says which agent scripts get from ctx.agents.current().
 func (h *Host) SetCurrent(a Agent) { h.current, _ = a.(*agent) }
 
-// Stop disposes every agent and closes the host. It is called off the thread.
+// Stop ends what scripts do on their own account, disposes every agent and closes the host.
+// It is called off the thread.
 func (h *Host) Stop() {
 	var all []Agent
-	if err := h.Do(context.Background(), func() { all = h.Agents() }); err == nil {
+	if err := h.Do(context.Background(), func() { h.EndBackground(); all = h.Agents() }); err == nil {
 		for _, a := range all {
 			a.Cancel(Cause{Kind: CauseDisposed}, CancelOptions{})
 		}

@@ -15,6 +15,7 @@ type Meter struct {
 	Budget    time.Duration // 0 = unlimited
 	Interrupt func()        // stops the VM; called under clock.mu, so it must not block or call back
 
+	in    *Instance // told when the entry was interrupted; nil = nobody
 	used  time.Duration
 	fired bool
 	cause error  // why it fired
@@ -205,7 +206,11 @@ func (t *Thread) Exit(e *Entry, clear func()) (interrupted bool) {
 		t.clock.switchLocked(c.meter)
 		return e.Meter.fired
 	}
-	return t.clock.end(e.Meter, e.outer, clear)
+	interrupted = t.clock.end(e.Meter, e.outer, clear)
+	if interrupted && e.Meter.in != nil {
+		e.Meter.in.overran(t.Cause(e.Meter))
+	}
+	return interrupted
 }
 
 // Cause is why the meter has interrupted its VM: ErrDeadline, ErrMemory, or nil if it has

@@ -201,6 +201,9 @@ func ctxAfter(c *Call) (Value, error) {
 		return nil, err
 	}
 	in, epoch := c.Instance, c.Instance.epoch
+	if err := in.tooMany(len(in.timers), "timers"); err != nil {
+		return nil, fmt.Errorf("ctx.after: %w", err)
+	}
 	return remover("cancel", in.After(millis(ms), "timer", func(h *Hook) error {
 		if in.epoch != epoch {
 			return nil
@@ -216,6 +219,9 @@ func ctxSpawn(c *Call) (Value, error) {
 		return nil, err
 	}
 	in, epoch := c.Instance, c.Instance.epoch
+	if err := in.tooMany(in.pending, "spawned functions"); err != nil {
+		return nil, fmt.Errorf("ctx.spawn: %w", err)
+	}
 	in.Spawn("spawn", func(h *Hook) error {
 		if in.epoch != epoch {
 			return nil

@@ -38,6 +38,7 @@ type Host struct {
 	spawned     []func()          // waiting to begin, in order
 	asked       askLine           // questions to the person
 	awaited     []awaited         // calls of listeners that somebody waits for, oldest first
+	ending      bool              // EndBackground was called
 	emitting    *Listener         // of an emit event, that is being called
 }
 
@@ -219,8 +220,12 @@ func (h *Host) quarantine(in *Instance, reason error) {
 	if in.quarantine != nil {
 		return
 	}
-	in.quarantine = fmt.Errorf("%w: %s: %w", ErrQuarantined, in.File, reason)
+	in.quarantine = in.inQuarantine(reason)
 	h.tell(func(o Observer) { o.Quarantined(in, reason) })
+}
+
+func (in *Instance) inQuarantine(reason error) error {
+	return fmt.Errorf("%w: %s: %w", ErrQuarantined, in.File, reason)
 }
 
 // Quarantine puts a script in quarantine by decision of the host's user.
@@ -231,6 +236,7 @@ func (h *Host) Quarantine(in *Instance, reason error) { h.quarantine(in, reason)
 func (h *Host) Lift(in *Instance) {
 	lifted := in.quarantine != nil
 	in.quarantine = nil
+	in.overruns = overruns{}
 	if in.dead != nil {
 		in.Rebuild(in.dead)
 	}

@@ -55,6 +55,10 @@ type Instance struct {
 	bg       context.Context // ends when the newest generation no longer has the instance
 	cancelBg context.CancelCauseFunc
 
+	overruns overruns
+	halts    int // counts halt: what was spawned before has ended
+	pending  int // spawned functions that have not begun
+
 	refs       int // generations and activities that hold it
 	quarantine error
 	failed     error // a stand-in's reason: the script that it stands for could not be loaded
@@ -135,7 +139,7 @@ func (in *Instance) Ctx(scope any) *Ctx {
 
 // NewMeter is a meter for one entry into the instance's VM.
 func (in *Instance) NewMeter(interrupt func()) *Meter {
-	return &Meter{Who: in.ID, Budget: time.Duration(in.host.limits.Sync) * time.Millisecond, Interrupt: interrupt}
+	return &Meter{in: in, Who: in.ID, Budget: time.Duration(in.host.limits.Sync) * time.Millisecond, Interrupt: interrupt}
 }
 
 // Invoke runs a member on behalf of a script. Bindings call every method through it: it
@@ -277,9 +281,14 @@ func (in *Instance) Spawn(what string, fn func(h *Hook) error) {
 
 func (in *Instance) spawn(what string, by *Hook, fn func(h *Hook) error) {
 	in.hold()
+	in.pending++
+	halts := in.halts
 	in.host.spawn(func() {
 		defer in.release()
-		in.runSpawned(what, by, fn)
+		in.pending--
+		if in.halts == halts {
+			in.runSpawned(what, by, fn)
+		}
 	})
 }
 
@@ -298,7 +307,8 @@ func (in *Instance) runSpawned(what string, by *Hook, fn func(h *Hook) error) {
 	if err == nil {
 		err = h.NotAwaited(in)
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnloaded) {
+	over := ctx.Err() != nil && !errors.Is(err, ErrDeadline) && !errors.Is(err, ErrMemory)
+	if err != nil && !over && !errors.Is(err, ErrUnloaded) {
 		in.host.report(Failure{Instance: in, What: what, Err: err})
 	}
 }
@@ -313,13 +323,16 @@ func (in *Instance) account(by *Hook) (ctx context.Context, done func()) {
 		return in.bg, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	waiting := by.Context() // made here: what looks at it does so off the thread
+	waiting, bg := by.Context(), in.bg // taken here: what looks at them does so off the thread
 	look := func() {
-		if in.ctx.Err() != nil || in.bg.Err() != nil && waiting.Err() != nil {
+		switch {
+		case halted(bg):
+			cancel(ErrQuarantined)
+		case in.ctx.Err() != nil, bg.Err() != nil && waiting.Err() != nil:
 			cancel(ErrUnloaded)
 		}
 	}
-	offs := [...]func() bool{context.AfterFunc(in.ctx, look), context.AfterFunc(in.bg, look), context.AfterFunc(waiting, look)}
+	offs := [...]func() bool{context.AfterFunc(in.ctx, look), context.AfterFunc(bg, look), context.AfterFunc(waiting, look)}
 	return ctx, func() {
 		for _, off := range offs {
 			off()

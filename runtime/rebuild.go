@@ -31,6 +31,7 @@ func (in *Instance) Rebuild(reason error) {
 		return // a script that dies while loading simply fails to load
 	}
 	if in.quarantine != nil {
+		in.dead = reason // whoever lifts the quarantine tries again
 		return
 	}
 	if in.rebuilding {
@@ -195,7 +196,10 @@ func (in *Instance) dispose() {
 	in.cancel(ErrUnloaded)
 	in.offers = offers{}
 	in.host.changed()
-	for i := len(in.undo) - 1; i >= 0; i-- {
+	if !in.host.ending {
+		in.overruns = overruns{} // else what its listeners have used up counts
+	}
+	for i := len(in.undo) - 1; i >= 0 && !in.spent(); i-- {
 		in.undo[i]()
 	}
 	in.undo = nil

@@ -3,6 +3,7 @@ package js
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,11 +32,17 @@ type timer struct {
 	cancel func() // stops what counts down
 }
 
+// maxTimers is how many may be set at a time.
+const maxTimers = 10_000
+
 // setTimer is setTimeout and its kin.
 func (v *vm) setTimer(name string, c goja.FunctionCall, repeat bool) goja.Value {
 	f, ok := c.Argument(0).(*goja.Object)
 	if _, callable := goja.AssertFunction(c.Argument(0)); !ok || !callable {
 		panic(v.rt.NewTypeError("%s: got no function", name))
+	}
+	if len(v.timers) >= maxTimers {
+		panic(v.rangeError(fmt.Sprintf("%s: %d timers are set already: let some of them run first", name, maxTimers)))
 	}
 	t := &timer{v: v, name: name, fn: f, hook: v.th.CurrentHook()}
 	if name != "setImmediate" {
