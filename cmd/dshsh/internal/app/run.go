@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"dshsh/cmd/dshsh/internal/config"
 	"dshsh/cmd/dshsh/internal/render"
@@ -119,12 +120,16 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 }
 
 // ask runs the prompt in a shell of its own.
-func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan os.Signal) error {
+func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan os.Signal) (err error) {
 	s, err := newShell(o.e, f, o.say, nil)
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer func() {
+		if !o.end(s, sigs) {
+			err = &exitCode{exitAborted, errors.New("cancelled before all that ran had ended")}
+		}
+	}()
 	rep, err := s.start(ctx)
 	if err != nil {
 		return err
@@ -154,6 +159,32 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 		o.say("no model is configured: the offline provider answers; set " + config.Keys + ", or pass --base-url")
 	}
 	return o.run(ctx, s, prompt, sigs)
+}
+
+// end ends the shell. After a signal, also one that comes meanwhile, all that is left has
+// insistAfter; false says that it was not enough: then nothing is running any more that
+// the shell started, and the log is whole.
+func (o *oneShot) end(s *sh, sigs <-chan os.Signal) bool {
+	var late <-chan time.Time
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.stop()
+	}()
+	for {
+		if o.cancelled && late == nil {
+			late = time.After(insistAfter)
+		}
+		select {
+		case <-done:
+			return true
+		case <-sigs:
+			o.cancelled = true
+		case <-late:
+			s.abandon()
+			return false
+		}
+	}
 }
 
 func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.Signal) error {
