@@ -59,6 +59,9 @@ func declare(name string, mode Mode, payload, result reflect.Type, doc string, s
 // Filters are the keys that ctx.on's filter may use: "tool", "agent", "args". Found out
 // when it is asked for: looking into 40 payloads would be felt at every start.
 func (e *Event) Filters() (keys []string) {
+	if e.Payload == nil {
+		return nil // of the scripts' own
+	}
 	if e.Payload.Implements(reflect.TypeFor[ToolPayload]()) {
 		keys = append(keys, "tool", "args")
 	}
