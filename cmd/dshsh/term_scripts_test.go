@@ -184,7 +184,7 @@ func TestNewScriptWorksAtOnce(t *testing.T) {
 	s.enter("/scripts")
 	s.WaitMatch(`project/guard\.js +in force\n +version [0-9a-f]{8}, 1 listener, in force since \d\d:\d\d:\d\d \(scripts 5\)`)
 	s.enter("/queue foo")
-	s.WaitFor("/queue clear drops it")
+	s.WaitFor("/queue clear change it")
 	s.enter("/inject look")
 	s.WaitFor("goes with your next message")
 	s.enter("/scripts on nothing.js")

@@ -80,6 +80,9 @@ func New(o Options) *Renderer {
 // SetWidth changes Options.Width, for lines to come.
 func (r *Renderer) SetWidth(cells int) { r.opts.Width = cells }
 
+// SetAgent changes Options.Agent: another agent is at the prompt now.
+func (r *Renderer) SetAgent(label string) { r.opts.Agent = label }
+
 // SetReplay changes Options.Replay: off when the last record of the log has been shown
 // and what follows is live.
 func (r *Renderer) SetReplay(on bool) { r.opts.Replay = on }

@@ -32,6 +32,7 @@ func init() {
 		{"tools", "", "list the agent's tools", (*Loop).cmdTools},
 		{"state", "[SCRIPT]", "show what scripts keep in this session", (*Loop).cmdState},
 		{"edit", "[SCRIPT]", "write a prompt, or change a script, in $EDITOR", (*Loop).cmdEdit},
+		{"agent", "[list | new | switch | end NAME]", "keep several agents in this shell", (*Loop).cmdAgent},
 		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch them", (*Loop).cmdScripts},
 		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
 		{"queue", "[rm N | mv N TO | edit N | clear]", "show or change what waits for the agent", (*Loop).cmdQueue},

@@ -47,7 +47,9 @@ func (l *Loop) CompleteLine(line string, pos int) []Candidate {
 			}
 		}
 	case "queue":
-		words = []string{"clear"}
+		words = []string{"clear", "edit ", "mv ", "rm "}
+	case "agent":
+		words = l.completeAgents(arg)
 	default:
 		return l.askCommand(name, arg)
 	}

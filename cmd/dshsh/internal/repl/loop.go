@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,7 +53,11 @@ type Shell interface {
 type Loop struct {
 	ed    *Editor
 	shell Shell
-	out   *render.Renderer // on the host thread
+	look  render.Options
+	seats seats               // on the host thread, as is left
+	left  map[loop.Agent]bool // ending, and no longer shown
+
+	opening atomic.Int32 // agents that are being made for the prompt
 
 	mu    sync.Mutex // guards agent
 	agent loop.Agent
@@ -69,8 +75,8 @@ type Loop struct {
 // NewLoop makes a loop for an editor that is live.
 func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 	cols, _ := ed.Size()
-	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{},
-		out: render.New(render.Options{Width: cols, Color: color, Show: true})}
+	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{}, left: map[loop.Agent]bool{},
+		look: render.Options{Width: cols, Color: color, Show: true}}
 }
 
 // Say shows a line of the program's own, wrapped to the terminal. Any goroutine.
@@ -94,6 +100,7 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 	h := l.shell.Host()
 	if err := h.Do(ctx, func() {
 		loop.AgentError.On(h.Host, l.blame)
+		loop.AgentDisposed.On(h.Host, l.unseat)
 		loop.SessionEvent.On(h.Host, l.record)
 		loop.AgentStatus.On(h.Host, func(loop.StatusPayload) error { l.status(); return nil })
 		loop.InboxInserted.On(h.Host, func(loop.InboxPayload) error { l.status(); return nil })
@@ -103,7 +110,7 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 	}); err != nil {
 		return err
 	}
-	l.use(a)
+	l.use(a, "")
 	for {
 		select {
 		case <-ctx.Done():
@@ -136,7 +143,13 @@ func (l *Loop) settle(ctx context.Context) error {
 	go func() {
 		l.jobs.Wait()
 		var err error
-		if derr := l.shell.Host().Do(ctx, func() { err = l.Agent().WhenIdle(ctx) }); derr != nil {
+		if derr := l.shell.Host().Do(ctx, func() {
+			for _, s := range slices.Clone(l.seats) {
+				if err == nil {
+					err = s.agent.WhenIdle(ctx)
+				}
+			}
+		}); derr != nil {
 			err = derr
 		}
 		idle <- err
@@ -166,15 +179,28 @@ func (l *Loop) Agent() loop.Agent {
 	return l.agent
 }
 
-// use makes a the agent that the prompt talks to, and shows the end of its story.
-func (l *Loop) use(a loop.Agent) {
-	l.mu.Lock()
-	l.agent = a
-	l.mu.Unlock()
+// use makes a the agent that the prompt talks to, and shows the end of its story unless
+// that has been shown. One that is new here gets a name.
+func (l *Loop) use(a loop.Agent, name string) {
 	h := l.shell.Host()
 	_ = h.Do(context.Background(), func() {
+		before := l.seats.of(l.Agent())
+		l.mu.Lock()
+		l.agent = a
+		l.mu.Unlock()
 		h.SetCurrent(a)
-		l.replay(a)
+		if before != nil {
+			before.out.SetAgent(before.name)
+		}
+		s := l.seat(a, name)
+		if name != "" {
+			s.name = name
+		}
+		s.out.SetAgent("")
+		if !s.shown {
+			s.shown = true
+			l.replay(s)
+		}
 		l.status()
 	})
 }
@@ -184,8 +210,8 @@ const shownTurns = 3
 
 // replay shows the last turns of a session, through the path that shows live ones. On
 // the thread.
-func (l *Loop) replay(a loop.Agent) {
-	recs := a.Session().Records()
+func (l *Loop) replay(s *seat) {
+	recs, out := s.agent.Session().Records(), s.out
 	from, turns := len(recs), 0
 	for i := len(recs) - 1; i >= 0 && turns < shownTurns; i-- {
 		if recs[i].Type == loop.RecTurnStart {
@@ -193,7 +219,7 @@ func (l *Loop) replay(a loop.Agent) {
 			turns++
 		}
 	}
-	l.out.SkipCalls(0)
+	out.SkipCalls(0)
 	if turns == 0 {
 		return
 	}
@@ -206,25 +232,27 @@ func (l *Loop) replay(a loop.Agent) {
 	if earlier > 0 {
 		l.Say(fmt.Sprintf("... %d earlier turns", earlier))
 	}
-	l.out.SkipCalls(render.CountCalls(recs[:from]))
-	l.out.SetReplay(true)
+	out.SkipCalls(render.CountCalls(recs[:from]))
+	out.SetReplay(true)
 	for _, r := range recs[from:] {
-		if text := l.out.Record(r); text != "" {
+		if text := out.Record(r); text != "" {
 			l.ed.Print(text)
 		}
 	}
-	l.out.SetReplay(false)
+	out.SetReplay(false)
 }
 
-// record shows one record of the agent at the prompt. On the thread.
+// record shows one record. On the thread.
 func (l *Loop) record(p loop.RecordPayload) error {
-	if p.Agent != l.Agent() {
+	s := l.audience(p.Agent)
+	if s == nil {
 		return nil
 	}
+	out := s.out
 	if cols, _ := l.ed.Size(); cols > 0 {
-		l.out.SetWidth(cols)
+		out.SetWidth(cols)
 	}
-	if text := l.out.Record(p.Session.Records()[p.Event.Seq]); text != "" {
+	if text := out.Record(p.Session.Records()[p.Event.Seq]); text != "" {
 		l.ed.Print(text)
 	}
 	return nil
@@ -233,8 +261,8 @@ func (l *Loop) record(p loop.RecordPayload) error {
 // blame keeps which script and line a turn fails for. On the thread.
 func (l *Loop) blame(p loop.ErrorPayload) error {
 	var se *runtime.ScriptError
-	if p.Agent == l.Agent() && errors.As(p.Error, &se) {
-		l.out.Blame(se.Error())
+	if s := l.seats.of(p.Agent); s != nil && errors.As(p.Error, &se) {
+		s.out.Blame(se.Error())
 	}
 	return nil
 }
@@ -251,6 +279,18 @@ func (l *Loop) status() {
 	}
 	if g := l.shell.Host().Current(); len(g.Instances) > 0 {
 		parts = append(parts, fmt.Sprintf("scripts %d", g.N))
+	}
+	others := 0
+	for _, s := range l.seats {
+		if s.agent != a && s.agent.Status() == loop.StatusRunning {
+			others++
+		}
+	}
+	if s := l.seats.of(a); s != nil && len(l.seats) > 1 {
+		parts = slices.Insert(parts, 0, render.Visible(s.name))
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d more at work", others))
 	}
 	if a.Status() == loop.StatusRunning {
 		parts = append(parts, "working, Ctrl-C cancels")

@@ -15,21 +15,8 @@ import (
 	"dshsh/session"
 )
 
-// swap makes next the prompt's agent and ends the one before.
-func (l *Loop) swap(next loop.Agent) {
-	old := l.Agent()
-	l.use(next)
-	if old != nil && old != next {
-		h := l.shell.Host()
-		h.Thread.Go(context.Background(), func() {
-			if err := old.Dispose(); err != nil {
-				l.Say(render.Visible(err.Error()))
-			}
-		})
-	}
-}
-
 func (l *Loop) cmdNew(context.Context, string) {
+	defer l.opens()()
 	a, err := l.shell.New()
 	if err != nil {
 		l.Say(render.Visible(err.Error()))
@@ -51,6 +38,7 @@ func (l *Loop) cmdResume(_ context.Context, id string) {
 	if n, err := strconv.Atoi(id); err == nil && n >= 1 && n <= len(l.listed) && n <= maxListed {
 		id = l.listed[n-1]
 	}
+	defer l.opens()()
 	a, rep, err := l.shell.Resume(id)
 	if err != nil {
 		l.Say(render.Visible(err.Error()))
@@ -105,6 +93,7 @@ func (l *Loop) listSessions() {
 
 // cmdFork goes on in a copy of the session, up to a record or to its end.
 func (l *Loop) cmdFork(_ context.Context, at string) {
+	defer l.opens()()
 	boundary := session.Last
 	if at != "" {
 		n, err := strconv.ParseInt(at, 10, 64)
@@ -129,6 +118,7 @@ func (l *Loop) cmdFork(_ context.Context, at string) {
 // cmdRewind goes back to before a turn, in a copy of the session: its prompt is put into
 // the line.
 func (l *Loop) cmdRewind(ctx context.Context, arg string) {
+	defer l.opens()()
 	old := l.Agent()
 	var turns []loop.TurnSpan
 	_ = l.shell.Host().Do(ctx, func() { turns = loop.Turns(old.Session().Records()) })
