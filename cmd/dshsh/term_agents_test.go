@@ -17,7 +17,7 @@ func TestSeveralAgents(t *testing.T) {
 	s.enter("/agent new review")
 	s.WaitFor("agent review, session ")
 	s.WaitFor("review · offline")
-	s.enter(`call bash {"command":"touch begun; until test -e go; do sleep 0.02; done; echo from review"}`)
+	s.enter(`call bash {"command":"touch begun; until test -e go || ! test -d $PWD; do sleep 0.02; done; echo from review"}`)
 	s.waitFile("begun")
 	s.working()
 	s.enter("/agent end review")

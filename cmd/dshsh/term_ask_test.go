@@ -139,7 +139,7 @@ func TestQuestionKeepsWhatIsHalfTyped(t *testing.T) {
 	home := &shell{t: t, dir: t.TempDir()}
 	home.write("scripts/guard.js", "// v1")
 	s := opened(t, place{home: home.dir})
-	s.enter("call bash {\"command\":\"until test -e go; do sleep 0.02; done\"}\\")
+	s.enter("call bash {\"command\":\"until test -e go || ! test -d $PWD; do sleep 0.02; done\"}\\")
 	s.enter(`call bash {"command":"touch two"}`)
 	s.WaitFor("? y / n / always")
 	s.Type("y", repltest.Enter)

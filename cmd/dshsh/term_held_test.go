@@ -18,7 +18,7 @@ func TestR046_ASaveBesideBashIsHeldAndThenTaken(t *testing.T) {
 	t.Parallel()
 	s := opened(t, place{rows: 60, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust", "--approve", "all")
 	s.WaitFor(" in force: ")
-	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
+	s.enter(`call bash {"command":"touch one; until test -e go || ! test -d $PWD; do sleep 0.02; done; echo ok"}`)
 	s.waitFile("one")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
 	s.WaitFor("Changed while a tool or program ran, or a question was open: guard.js")
@@ -71,7 +71,7 @@ func TestReloadAsksAgainAboutWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	s := opened(t, place{rows: 60, cols: 160, files: map[string]string{".dshsh/scripts/guard.js": guardVersion("v1")}}, "--trust", "--approve", "all")
 	s.WaitFor(" in force: ")
-	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done; echo ok"}`)
+	s.enter(`call bash {"command":"touch one; until test -e go || ! test -d $PWD; do sleep 0.02; done; echo ok"}`)
 	s.waitFile("one")
 	s.write(".dshsh/scripts/guard.js", guardVersion("v2"))
 	s.WaitFor("Take the change? y / n / show")
@@ -153,7 +153,7 @@ func TestNoToolReplacesAGuard(t *testing.T) {
 		later               bool
 	}{
 		"of the user": {script: "home/scripts/guard.lua", round: "cd home/scri*; echo -- > guard.lua", call: "sh round.sh"},
-		"later": {script: ".dshsh/scripts/guard.lua", round: "until test -e go; do sleep 0.1; done; cd .dsh*/scri*; echo -- > guard.lua",
+		"later": {script: ".dshsh/scripts/guard.lua", round: "until test -e go || ! test -d $PWD; do sleep 0.1; done; cd .dsh*/scri*; echo -- > guard.lua",
 			call: "setsid sh round.sh >/dev/null 2>&1 </dev/null & echo left", later: true},
 	} {
 		t.Run(name, func(t *testing.T) {

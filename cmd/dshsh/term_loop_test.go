@@ -10,7 +10,7 @@ import (
 )
 
 // waits is a call that runs until the file go is there, without a question.
-const waits = `call bash {"command":"touch begun; until test -e go; do sleep 0.02; done"}`
+const waits = `call bash {"command":"touch begun; until test -e go || ! test -d $PWD; do sleep 0.02; done"}`
 
 // TestPromptIsLiveWhileATurnRuns: Enter steers, >> queues, /queue and the status line show
 // it, /inject adds without a wake.
@@ -168,7 +168,7 @@ func TestSessionsAtThePrompt(t *testing.T) {
 func TestNewEndsWhatRuns(t *testing.T) {
 	t.Parallel()
 	s := opened(t, place{}, "--approve", "all")
-	s.enter(`call bash {"command":"echo $$ >pid.tmp; mv pid.tmp pid; until test -e go; do sleep 0.02; done; echo old words"}\`)
+	s.enter(`call bash {"command":"echo $$ >pid.tmp; mv pid.tmp pid; until test -e go || ! test -d $PWD; do sleep 0.02; done; echo old words"}\`)
 	s.enter("say old words")
 	s.waitFile("pid")
 	s.working()

@@ -127,7 +127,7 @@ func TestSaveDuringATurnIsForTheNext(t *testing.T) {
 	save("v1")
 	s := opened(t, place{home: home, rows: 60}, "--approve", "all")
 	s.WaitFor(" in force: ")
-	s.enter(`call bash {"command":"touch one; until test -e go; do sleep 0.02; done"}\`)
+	s.enter(`call bash {"command":"touch one; until test -e go || ! test -d $PWD; do sleep 0.02; done"}\`)
 	s.enter(`call bash {"command":"echo two"}`)
 	s.waitFile("one")
 	save("v2")
