@@ -61,6 +61,15 @@ type Agent interface {
 	// RunMaintenance runs task as the agent's only activity; status stays idle. It fails
 	// at once when the agent is busy.
 	RunMaintenance(task func(ctx context.Context) error) error
+	// Compact has the model summarise the conversation, as instructions say if they are not
+	// empty, and puts the summary in its place. It runs as maintenance, waits, and fails at
+	// once when the agent is busy. When it fails the conversation is what it was.
+	Compact(instructions string) error
+	// ContextFill is about how many tokens the next request has, and how many the model can
+	// take; 0 where that is not known.
+	ContextFill() (tokens, window int)
+	// ContextUse lists what the next request is made of. It may wait before the first one.
+	ContextUse() (ContextUse, error)
 	// Use gives the agent a tool of its own, in front of the host's of that name.
 	Use(t tool.Tool) error
 	// Tools describes the tools that the agent has now, in no order. On the host thread.
@@ -105,6 +114,8 @@ type agent struct {
 	lastStep     int // of lastTurn
 	history      history
 	header       headerState
+	gauge        gauge
+	assembled    *Assembly            // the last prompt that was put together; nil before the first
 	states       states               // what scripts keep in the session
 	bags         map[string]*stateBag // by script: agent.state
 	started      chan struct{}        // closed when agent/session-start is over
@@ -147,6 +158,7 @@ type activity struct {
 	step     int   // last step opened
 	stepOpen bool
 	retries  map[string]int  // of the present step's call, by mode
+	shrunk   int             // how often room was made for the present step's call because the provider asked for it
 	batch    []model.Message // claimed for the first step
 	early    bool            // that was before agent/session-start was over
 }
@@ -459,6 +471,8 @@ func (a *agent) fold(rec session.Record) {
 		}
 	case RecRequestHeader, RecRequestContext:
 		a.header.fold(rec)
+	case RecAssistant:
+		a.gauge.fold(rec, a.load())
 	case RecScriptState:
 		a.states.fold(rec)
 	}

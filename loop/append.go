@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"dshsh/loop/model"
 	"dshsh/runtime"
 	"dshsh/session"
 )
@@ -17,19 +18,26 @@ func (a *agent) append(typ string, data any, sources ...int64) (session.Record, 
 
 // appendExcept is append for a record that cause must not hear of.
 func (a *agent) appendExcept(typ string, data any, cause *runtime.Listener, sources ...int64) (session.Record, error) {
-	return a.write(typ, data, sources, cause, func(t runtime.Target, p RecordPayload) { SessionEvent.Fire(a.h.Host, t, p) })
+	return a.write(typ, data, session.SurfaceOp{}, sources, cause, func(t runtime.Target, p RecordPayload) { SessionEvent.Fire(a.h.Host, t, p) })
 }
 
 // appendMark writes turn/start, step/start or step/end: a session/event listener's throw
 // comes back as thrown, with the record committed and everybody told.
 func (a *agent) appendMark(typ string, data any) (thrown, err error) {
-	_, err = a.write(typ, data, nil, nil, func(t runtime.Target, p RecordPayload) { thrown = SessionEvent.FireErr(a.h.Host, t, p) })
+	_, err = a.write(typ, data, session.SurfaceOp{}, nil, nil, func(t runtime.Target, p RecordPayload) { thrown = SessionEvent.FireErr(a.h.Host, t, p) })
 	return thrown, err
 }
 
-// write is every append. It runs as one host operation: what listeners send meanwhile is
+// replace writes a message in the place of a range of the surface.
+func (a *agent) replace(m model.Message, r SeqRange, sources ...int64) error {
+	_, err := a.write(RecUserMessage, m, session.SurfaceOp{Replace: true, Start: r.Start, End: r.End}, sources, nil,
+		func(t runtime.Target, p RecordPayload) { SessionEvent.Fire(a.h.Host, t, p) })
+	return err
+}
+
+// write is every append; op counts for surface records. It runs as one host operation: what listeners send meanwhile is
 // carried out after everybody but except has been told.
-func (a *agent) write(typ string, data any, sources []int64, except *runtime.Listener, tell func(runtime.Target, RecordPayload)) (rec session.Record, err error) {
+func (a *agent) write(typ string, data any, op session.SurfaceOp, sources []int64, except *runtime.Listener, tell func(runtime.Target, RecordPayload)) (rec session.Record, err error) {
 	if a.h.publishing > 0 {
 		return rec, fmt.Errorf("%s: nothing can be appended inside a session/event listener", typ)
 	}
@@ -39,7 +47,7 @@ func (a *agent) write(typ string, data any, sources []int64, except *runtime.Lis
 	}
 	e := session.Entry{Type: typ, Data: raw, SourceEventSeqs: sources, Ignorable: ignorable(typ)}
 	if surface(typ) {
-		e.SurfaceOp = &session.SurfaceOp{}
+		e.SurfaceOp = &op
 	}
 	a.h.op(func() {
 		if rec, err = a.log.Append(e); err != nil {

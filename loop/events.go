@@ -166,6 +166,43 @@ type Continuation struct {
 	Messages []model.Message `json:"messages,omitempty"`
 }
 
+// SeqRange names records of the surface by their numbers, both included.
+type SeqRange struct {
+	Start int64 `json:"start"`
+	End   int64 `json:"end"`
+}
+
+// CompactionPayload is the payload of compaction/before: these messages are about to be
+// replaced by a summary.
+type CompactionPayload struct {
+	Agent        Agent           `json:"agent"`
+	Reason       string          `json:"reason"` // threshold, overflow or command
+	Range        SeqRange        `json:"range"`
+	Seqs         []int64         `json:"seqs"`                   // of the records that are replaced
+	Tokens       int             `json:"tokens"`                 // of them, about
+	Instructions string          `json:"instructions,omitempty"` // the person's, for the summary
+	Turn         int             `json:"turn,omitempty"`         // none outside a turn
+	Signal       *runtime.Signal `json:"signal"`
+}
+
+// Compaction is the result of compaction/before; the zero value has the model summarise.
+type Compaction struct {
+	Kind    string  `json:"kind,omitempty" enum:"veto"`
+	Summary string  `json:"summary,omitempty"` // instead of the model's
+	Pin     []int64 `json:"pin,omitempty"`     // records that stay as they are
+}
+
+// CompactedPayload is the payload of compaction/after. Range and Tokens are of what was
+// replaced.
+type CompactedPayload struct {
+	Agent   Agent    `json:"agent"`
+	Reason  string   `json:"reason"`
+	Range   SeqRange `json:"range"`
+	Tokens  int      `json:"tokens"`
+	Summary string   `json:"summary"`
+	Turn    int      `json:"turn,omitempty"`
+}
+
 // SessionPayload is the payload of session/created, session/flush, session/disposed.
 type SessionPayload struct {
 	Session *Session `json:"session"`
@@ -313,6 +350,14 @@ var (
 		runtime.SkipQuarantined())
 	AgentError = runtime.NewEmit[ErrorPayload]("agent/error",
 		"A turn failed, or a listener of its abort did.", emitSample("agent/error", "e.error.message"))
+	CompactionBefore = runtime.NewWaterfall[CompactionPayload, Compaction]("compaction/before",
+		"The conversation is about to be shortened: {kind:'veto'} keeps it, {summary} is used instead of the model's, {pin:[seq]} keeps records as they are.",
+		runtime.Sample{
+			JS:  "ctx.on('compaction/before', ({ seqs, reason }) => reason === 'threshold' ? { pin: [seqs[0]] } : undefined);",
+			Lua: "ctx.on('compaction/before', function(e) if e.reason == 'threshold' then return { pin = { e.seqs[1] } } end end)",
+		}, runtime.Rules[CompactionPayload, Compaction]{Decode: decodeCompaction, Outcome: Compaction.outcome})
+	CompactionAfter = runtime.NewEmit[CompactedPayload]("compaction/after",
+		"A summary stands in the place of a part of the conversation.", emitSample("compaction/after", "e.tokens"))
 	SessionCreated = runtime.NewEmit[SessionPayload]("session/created",
 		"A session was opened.", emitSample("session/created", "e.session.id"))
 	SessionEvent = runtime.NewEmit[RecordPayload]("session/event",
@@ -352,6 +397,7 @@ var catalogue = runtime.NewCatalogue(
 	StepResultEvent.Event, PreExecute.Event, ApprovalRequest.Event, ToolsExecute.Event, PostExecute.Event, ToolsResult.Event,
 	WriteIntent.Event, EditIntent.Event, FileObserved.Event,
 	TurnContinuation.Event, TurnStopping.Event, TurnAborting.Event, AgentError.Event,
+	CompactionBefore.Event, CompactionAfter.Event,
 	SessionCreated.Event, SessionEvent.Event, SessionFlush.Event, SessionDisposed.Event,
 	ScriptsLoaded.Event, ScriptsReloadFailed.Event, ScriptsUnloaded.Event, ReplInput.Event,
 ).WithHint(func(name string) string {

@@ -17,14 +17,16 @@ type history struct {
 	cache []model.Message // the messages of nodes
 	// context is the newest runtime context among them, or nil.
 	context *model.Message
+	tokens  int // of the messages, an estimate
 	// unanswered are the calls of the newest assistant message that have no result yet.
 	unanswered []string
 }
 
 type node struct {
-	seq int64
-	msg model.Message
-	has bool // false for an assistant message without content: it stands, but is not sent
+	seq    int64
+	msg    model.Message
+	tokens int  // an estimate; 0 where has is not
+	has    bool // false for an assistant message without content: it stands, but is not sent
 }
 
 func decodeData(rec session.Record, dst any) bool { return json.Unmarshal(rec.Data, dst) == nil }
@@ -49,6 +51,9 @@ func messageOf(rec session.Record) (model.Message, bool) {
 func (h *history) fold(rec session.Record) {
 	m, ok := messageOf(rec)
 	n := node{seq: rec.Seq, msg: m, has: ok}
+	if ok {
+		n.tokens = model.EstimateMessage(m)
+	}
 	if op := rec.SurfaceOp; op.Replace {
 		var keep []node
 		placed := false
@@ -75,6 +80,7 @@ func (h *history) fold(rec session.Record) {
 
 func (h *history) push(n node) {
 	h.nodes = append(h.nodes, n)
+	h.tokens += n.tokens
 	if n.has {
 		h.send(n)
 	}

@@ -56,7 +56,9 @@ func (a *agent) assemble(act *activity) (Assembly, error) {
 	if err != nil {
 		return asm, err
 	}
-	asm.Tools, err = orderTools(asm.Tools, a.h.cfg.ToolOrder)
+	if asm.Tools, err = orderTools(asm.Tools, a.h.cfg.ToolOrder); err == nil {
+		a.assembled = &asm
+	}
 	return asm, err
 }
 
@@ -176,6 +178,7 @@ func expand(text string, vars map[string]string) (string, error) {
 type headerState struct {
 	last    *Header
 	context *RequestContext
+	tokens  int  // of last's system prompt and tools, an estimate
 	own     bool // this instance has logged one: the next is a change, not initial or resume
 	routed  bool // the last header's config is the seed; false: the agent's options decide the route
 }
@@ -185,7 +188,10 @@ func (s *headerState) fold(rec session.Record) {
 	case RecRequestHeader:
 		var r RequestHeader
 		if decodeData(rec, &r) {
-			s.last = &r.Header
+			s.last, s.tokens = &r.Header, model.EstimateText(r.Header.System)
+			for _, t := range r.Header.Tools {
+				s.tokens += model.EstimateTool(t)
+			}
 		}
 	case RecRequestContext:
 		var r RequestContext

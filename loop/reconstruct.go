@@ -1,7 +1,9 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"dshsh/loop/model"
 	"dshsh/session"
@@ -10,7 +12,7 @@ import (
 // Reconstruct builds, from the log alone, every request that was sent: for each attempt
 // the prefix of the log before its first chunk, as messages and header. What it gives
 // equals what the providers got, but for SessionID. An attempt that never got as far as a
-// chunk leaves no trace, and is not in the list.
+// chunk leaves no trace, and is not in the list; nor are requests for a summary.
 func Reconstruct(records []session.Record) ([]*model.Request, error) {
 	var (
 		hist history
@@ -43,8 +45,8 @@ func Reconstruct(records []session.Record) ([]*model.Request, error) {
 }
 
 // Verify checks that a log holds what the model saw and said: its records follow each
-// other, every request can be rebuilt, and every reply is what its chunks amount to,
-// unless a listener replaced it. It returns what does not hold, by record.
+// other, every request can be rebuilt, every reply is what its chunks amount to, unless a
+// listener replaced it, and what stands for messages says for which. It returns what does not hold, by record.
 func Verify(records []session.Record) (problems []error) {
 	bad := func(rec session.Record, format string, args ...any) {
 		problems = append(problems, fmt.Errorf("record %d (%s): %w", rec.Seq, rec.Type, fmt.Errorf(format, args...)))
@@ -57,12 +59,21 @@ func Verify(records []session.Record) (problems []error) {
 			replaced[[2]int{d.Turn, d.Step}] = true
 		}
 	}
-	for _, rec := range records {
+	var hist history
+	for i, rec := range records {
 		if err := v.Check(rec); err != nil {
 			bad(rec, "%w", err)
 			continue
 		}
 		v.Commit(rec)
+		if rec.SurfaceOp != nil {
+			if rec.SurfaceOp.Replace {
+				if err := hist.checkReplacement(records[:i], rec); err != nil {
+					bad(rec, "%w", err)
+				}
+			}
+			hist.fold(rec)
+		}
 		var m AssistantMessage
 		if rec.Type != RecAssistant || !decodeData(rec, &m) || replaced[[2]int{m.Turn, m.Step}] {
 			continue
@@ -88,6 +99,38 @@ func Verify(records []session.Record) (problems []error) {
 		problems = append(problems, err)
 	}
 	return problems
+}
+
+// checkReplacement says whether a record that replaces a part of the surface is announced
+// by the one before it, and takes no call without its result.
+func (h *history) checkReplacement(before []session.Record, rec session.Record) error {
+	var said CompactionPrune // what both records have
+	n := len(before)
+	if n == 0 || before[n-1].Type != RecCompactionSummary && before[n-1].Type != RecCompactionPrune || !decodeData(before[n-1], &said) {
+		return errors.New("it replaces a part of the surface without compaction/summary or compaction/prune right before it")
+	}
+	op := rec.SurfaceOp
+	if said.ShadowedRange != (SeqRange{op.Start, op.End}) {
+		return fmt.Errorf("it replaces %d to %d, but record %d says %d to %d", op.Start, op.End, before[n-1].Seq, said.ShadowedRange.Start, said.ShadowedRange.End)
+	}
+	var seqs []int64
+	calls := map[string]bool{} // of the messages that stay
+	for _, node := range h.nodes {
+		if node.seq >= op.Start && node.seq <= op.End {
+			seqs = append(seqs, node.seq)
+			continue
+		}
+		for _, b := range node.msg.ToolCalls() {
+			calls[b.ID] = true
+		}
+		if id := node.msg.Source.CallID; node.msg.Source.Kind == model.SourceTool && !calls[id] {
+			return fmt.Errorf("it takes the call %q away and leaves its result", id)
+		}
+	}
+	if !slices.Equal(seqs, said.ShadowedSeqs) {
+		return fmt.Errorf("it replaces the records %v, but record %d says %v", seqs, before[n-1].Seq, said.ShadowedSeqs)
+	}
+	return nil
 }
 
 func sameBlocks(a, b []model.Block) bool {

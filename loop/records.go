@@ -10,29 +10,33 @@ import (
 
 // Types of the records that the loop writes. Shapes are the structs below.
 const (
-	RecInboxSpliced    = "agent/inbox/spliced"
-	RecTurnStart       = "turn/start"
-	RecTurnEnd         = "turn/end"
-	RecStepStart       = "step/start"
-	RecStepEnd         = "step/end"
-	RecUserMessage     = "user/message" // surface; data is the model.Message itself
-	RecRequestHeader   = "request/header"
-	RecRequestContext  = "request/context"
-	RecChunk           = "assistant/chunk"
-	RecAssistant       = "assistant/message" // surface
-	RecToolCall        = "tool/call"
-	RecToolResult      = "tool/result" // surface
-	RecToolRewritten   = "tool/rewritten"
-	RecTodos           = "todo/write" // the last one counts
-	RecApprovalAsked   = "approval/asked"
-	RecApprovalDecided = "approval/decided"
-	RecScriptState     = "script/state"
-	RecHookDecision    = "hook/decision"      // ignorable
-	RecHookError       = "hook/error"         // ignorable
-	RecQuarantined     = "script/quarantined" // ignorable
-	RecGeneration      = "scripts/generation" // ignorable
-	RecGrant           = "script/grant"       // ignorable
-	RecEndSeed         = "session/end-seed"   // written by the session package
+	RecInboxSpliced      = "agent/inbox/spliced"
+	RecTurnStart         = "turn/start"
+	RecTurnEnd           = "turn/end"
+	RecStepStart         = "step/start"
+	RecStepEnd           = "step/end"
+	RecUserMessage       = "user/message" // surface; data is the model.Message itself
+	RecRequestHeader     = "request/header"
+	RecRequestContext    = "request/context"
+	RecChunk             = "assistant/chunk"
+	RecAssistant         = "assistant/message" // surface
+	RecToolCall          = "tool/call"
+	RecToolResult        = "tool/result" // surface
+	RecToolRewritten     = "tool/rewritten"
+	RecTodos             = "todo/write" // the last one counts
+	RecApprovalAsked     = "approval/asked"
+	RecApprovalDecided   = "approval/decided"
+	RecScriptState       = "script/state"
+	RecHookDecision      = "hook/decision"      // ignorable
+	RecHookError         = "hook/error"         // ignorable
+	RecQuarantined       = "script/quarantined" // ignorable
+	RecGeneration        = "scripts/generation" // ignorable
+	RecGrant             = "script/grant"       // ignorable
+	RecCompactionStart   = "compaction/start"
+	RecCompactionSummary = "compaction/summary" // the message that replaces follows at once
+	RecCompactionPrune   = "compaction/prune"   // the same, without a summary of its own
+	RecCompactionEnd     = "compaction/end"
+	RecEndSeed           = "session/end-seed" // written by the session package
 )
 
 // Todos is the list of what the model has to do, whole.
@@ -247,4 +251,40 @@ func (c *Cause) Error() string {
 // surface says whether a record type stands on the surface that the model sees.
 func surface(typ string) bool {
 	return typ == RecUserMessage || typ == RecAssistant || typ == RecToolResult
+}
+
+// CompactionStart opens a compaction; Turn is nil outside a turn.
+type CompactionStart struct {
+	CompactionID string `json:"compactionId"`
+	Turn         *int   `json:"turn"`
+}
+
+// CompactionSummary is the summary that stands in the place of a part of the surface from
+// the next record on. The originals stay in the log.
+type CompactionSummary struct {
+	CompactionID       string       `json:"compactionId"`
+	Summary            string       `json:"summary"`
+	ShadowedRange      SeqRange     `json:"shadowedRange"`
+	ShadowedSeqs       []int64      `json:"shadowedSeqs"`
+	ShadowedTokenCount int          `json:"shadowedTokenCount"` // about
+	Provider           string       `json:"provider"`
+	Model              string       `json:"model"`
+	MaxTokens          int          `json:"maxTokens,omitempty"`
+	Usage              *model.Usage `json:"usage,omitempty"`         // of all calls that it took
+	LLMStreamCall      bool         `json:"llmStreamCall,omitempty"` // a model wrote it
+}
+
+// CompactionPrune is a part of the surface that the next record stands for, without a
+// summary of its own.
+type CompactionPrune struct {
+	ShadowedRange      SeqRange `json:"shadowedRange"`
+	ShadowedSeqs       []int64  `json:"shadowedSeqs"`
+	ShadowedTokenCount int      `json:"shadowedTokenCount"`
+}
+
+// CompactionEnd closes a compaction. With Error nothing was replaced.
+type CompactionEnd struct {
+	CompactionID string         `json:"compactionId"`
+	Turn         *int           `json:"turn"`
+	Error        *model.Failure `json:"error,omitempty"`
 }

@@ -61,10 +61,13 @@ func (a *agent) step(act *activity, asm Assembly, msgs []model.Message) (res ste
 // ask gets the model's reply, trying again where agent/request-error says so, and records
 // it. A cancelled reply keeps what is worth keeping.
 func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) {
-	act.retries = map[string]int{}
+	act.retries, act.shrunk = map[string]int{}, 0
 	for {
 		req, err := a.request(act, asm)
 		if err != nil {
+			return model.Message{}, "", err
+		}
+		if err := a.makeRoom(act, req, asm); err != nil {
 			return model.Message{}, "", err
 		}
 		got, err := a.stream(act, req)
@@ -89,6 +92,12 @@ func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) 
 		}
 		if err := act.check(); err != nil {
 			return model.Message{}, "", err
+		}
+		if !again && failure.Code == model.CodeContextWindow {
+			if err := a.shrink(act, req, asm, failure); err != nil {
+				return model.Message{}, "", err
+			}
+			again = true
 		}
 		if !again {
 			if got.err != nil && failure.Unwrap() == nil {
@@ -171,13 +180,34 @@ func (a *agent) request(act *activity, asm Assembly) (*model.Request, error) {
 // stream makes one model call and records its chunks as they come.
 func (a *agent) stream(act *activity, req *model.Request) (received, error) {
 	got := received{asm: model.NewAssembler()}
+	err := a.read(act, req, &got, func(batch []model.Chunk) error {
+		for _, c := range batch {
+			rec, err := a.append(RecChunk, ChunkRecord{Turn: act.turn, Step: act.step, Chunk: c})
+			if err != nil {
+				return err
+			}
+			got.seqs = append(got.seqs, rec.Seq)
+			got.asm.Add(c)
+			if act.aborted() {
+				return nil
+			}
+		}
+		StreamChunk.Fire(a.h.Host, a.target(), ChunksPayload{Agent: a, Turn: act.turn, Step: act.step, Chunks: batch})
+		return nil
+	})
+	return got, err
+}
+
+// read makes one model call and hands its chunks to take, in batches as they come, until
+// the stream has ended or the activity has. take adds them to got.
+func (a *agent) read(act *activity, req *model.Request, got *received, take func(batch []model.Chunk) error) error {
 	reply, err := LLMStream.Run(a.h.Host, a.awaiting(act), StreamPayload{Agent: a, Request: req},
 		func(p StreamPayload) (*Reply, error) { return a.h.reply(p.Request), nil })
 	if err != nil {
-		return got, err
+		return err
 	}
 	if act.aborted() {
-		return got, nil
+		return nil
 	}
 	ctx, cancel := context.WithCancel(act.ctx)
 	pump := startPump(ctx, reply)
@@ -187,31 +217,22 @@ func (a *agent) stream(act *activity, req *model.Request) (received, error) {
 	}()
 	for !got.asm.Finished() {
 		batch, err := a.receive(act, pump)
-		if act.aborted() {
-			return got, nil
-		}
-		if err == io.EOF {
-			return got, nil // no finish chunk means stop
+		if act.aborted() || err == io.EOF {
+			return nil // no finish chunk means stop
 		}
 		if err != nil {
 			// A provider's failure is an in-band finish, recorded as any other chunk.
 			got.err = err
 			batch = append(batch, finishOf(ctx, err))
 		}
-		for _, c := range batch {
-			rec, err := a.append(RecChunk, ChunkRecord{Turn: act.turn, Step: act.step, Chunk: c})
-			if err != nil {
-				return got, err
-			}
-			got.seqs = append(got.seqs, rec.Seq)
-			got.asm.Add(c)
-			if act.aborted() {
-				return got, nil
-			}
+		if err := take(batch); err != nil {
+			return err
 		}
-		StreamChunk.Fire(a.h.Host, a.target(), ChunksPayload{Agent: a, Turn: act.turn, Step: act.step, Chunks: batch})
+		if act.aborted() {
+			return nil
+		}
 	}
-	return got, nil
+	return nil
 }
 
 func finishOf(ctx context.Context, err error) model.Chunk {

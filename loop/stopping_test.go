@@ -349,6 +349,9 @@ func TestEveryCataloguedEventFires(t *testing.T) {
 		if err := w.a.Session().Flush(); err != nil {
 			t.Error(err)
 		}
+		if err := w.a.Compact(""); err != nil {
+			t.Error(err)
+		}
 		_ = w.a.Dispose()
 	})
 	for _, name := range w.notes.logged {

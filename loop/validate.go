@@ -181,7 +181,7 @@ var free = map[string]bool{
 	RecInboxSpliced: true, RecEndSeed: true, RecToolRewritten: true, RecApprovalAsked: true, RecApprovalDecided: true,
 	RecHookDecision: true, RecHookError: true, RecQuarantined: true, RecGeneration: true, RecGrant: true,
 	"llm/retry": true, "llm/retry-started": true, RecScriptState: true, "tool/code-dispatch-start": true, "tool/code-dispatch": true,
-	"session/title": true, "compaction/start": true, "compaction/summary": true, "compaction/end": true, "compaction/prune": true,
+	"session/title": true, RecCompactionStart: true, RecCompactionSummary: true, RecCompactionEnd: true, RecCompactionPrune: true,
 }
 
 func (v *Validator) checkOther(rec session.Record) error {

@@ -212,7 +212,13 @@ type Request struct {
 	System    string     `json:"system,omitempty"`
 	Tools     []ToolSpec `json:"tools,omitempty"`
 	SessionID string     `json:"sessionId"`
+	// Purpose is PurposeSummary where the loop itself asks; "" is a step of a turn. No
+	// service is told.
+	Purpose string `json:"purpose,omitempty"`
 }
+
+// PurposeSummary is the Purpose of a request for a summary of the conversation.
+const PurposeSummary = "summary"
 
 // Info is what a provider knows of one of its models.
 type Info struct {
