@@ -25,7 +25,7 @@ const maxShrinks = 3
 
 var (
 	errNothing = errors.New("there is nothing to summarise yet")
-	errVetoed  = errors.New("a script does not allow it (compaction/before); /why and /hooks say which")
+	errVetoed  = errors.New("a script does not allow it (compaction/before)")
 )
 
 func (c Compaction) outcome() string {

@@ -34,6 +34,23 @@ func introduction(req *model.Request) string {
 	return whatItIs + "\n\n" + language + tools(req) + "\n\n" + wayOut
 }
 
+// digest stands in for a summary: the beginnings of what it was to be made of.
+func digest(req *model.Request) string {
+	const most = 30
+	var s strings.Builder
+	s.WriteString("(From the offline provider, which cannot summarise: the beginnings of the first messages.)\n")
+	n := 0
+	for _, m := range req.Messages {
+		for line := range strings.Lines(m.PlainText()) {
+			if line = strings.TrimSpace(line); line != "" && n < most {
+				n++
+				s.WriteString("\n" + shorten(line, 100))
+			}
+		}
+	}
+	return s.String()
+}
+
 // complaint is the answer to a faulty program.
 func complaint(req *model.Request, err *lineError) string {
 	return "None of your lines was run, because one of them is not right. " + sentence(err.Error()) + "\n\n" +

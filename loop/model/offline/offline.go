@@ -69,6 +69,9 @@ func (*Provider) Stream(ctx context.Context, req *model.Request) (model.Stream, 
 
 // due returns the reply that the request asks for.
 func due(req *model.Request) reply {
+	if req.Purpose == model.PurposeSummary {
+		return reply{says: []say{{text: digest(req)}}}
+	}
 	at := instruction(req.Messages)
 	if at < 0 {
 		return reply{says: []say{{text: introduction(req)}}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"dshsh/loop"
 	"dshsh/loop/model"
 	"dshsh/session"
 )
@@ -211,7 +212,15 @@ func (r *Renderer) retry(rec session.Record, out *lines) {
 }
 
 func (r *Renderer) compactionStart(_ session.Record, out *lines) {
+	r.compacted = ""
 	r.note(out, (*Renderer).dim, "[shortening the context ...]")
+}
+
+func (r *Renderer) compactionSummary(rec session.Record, _ *lines) {
+	var d loop.CompactionSummary
+	if read(rec, &d) {
+		r.compacted = fmt.Sprintf(": a summary stands for %d messages, about %d tokens", len(d.ShadowedSeqs), d.ShadowedTokenCount)
+	}
 }
 
 func (r *Renderer) compactionEnd(rec session.Record, out *lines) {
@@ -222,7 +231,7 @@ func (r *Renderer) compactionEnd(rec session.Record, out *lines) {
 		r.note(out, (*Renderer).red, "the context could not be shortened: "+failureLine(*d.Error))
 		return
 	}
-	r.note(out, (*Renderer).dim, "[the context was shortened]")
+	r.note(out, (*Renderer).dim, "[the context was shortened"+r.compacted+"]")
 }
 
 func (r *Renderer) lost(rec session.Record, out *lines) {

@@ -43,7 +43,8 @@ func ColorFromEnv(tty bool, getenv func(string) string) bool {
 // the turn so far, so records are given to it in the order of the log, each once. One
 // goroutine at a time uses it; live that is the holder of the host thread.
 type Renderer struct {
-	opts Options
+	compacted string // what the open compaction has replaced
+	opts      Options
 
 	inTurn  bool
 	section section // what the last printed line belongs to
@@ -171,6 +172,7 @@ var handlers = map[string]func(*Renderer, session.Record, *lines){
 	"script/quarantined":  (*Renderer).quarantined,
 	"llm/retry":           (*Renderer).retry,
 	"compaction/start":    (*Renderer).compactionStart,
+	"compaction/summary":  (*Renderer).compactionSummary,
 	"compaction/end":      (*Renderer).compactionEnd,
 	"session/lost":        (*Renderer).lost,
 }

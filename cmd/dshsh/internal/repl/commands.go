@@ -38,6 +38,8 @@ func init() {
 		{"queue", "[rm N | mv N TO | edit N | clear]", "show or change what waits for the agent", (*Loop).cmdQueue},
 		{"inject", "TEXT", "add to the next step without waking the agent", (*Loop).cmdInject},
 		{"cancel", "", "cancel the turn, keep the queue", (*Loop).cmdCancel},
+		{"compact", "[INSTRUCTIONS]", "have the model summarise the conversation, to make room", (*Loop).cmdCompact},
+		{"context", "", "show what fills the model's context window", (*Loop).cmdContext},
 		{"model", "[MODEL | PROVIDER/MODEL]", "show or switch the model", (*Loop).cmdModel},
 		{"quit", "", "leave", func(l *Loop, _ context.Context, _ string) { l.Quit() }},
 	}

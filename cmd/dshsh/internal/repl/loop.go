@@ -57,6 +57,8 @@ type Loop struct {
 	seats seats               // on the host thread, as is left
 	left  map[loop.Agent]bool // ending, and no longer shown
 
+	compacting map[loop.Agent]bool // by /compact; on the host thread
+
 	opening atomic.Int32 // agents that are being made for the prompt
 
 	mu    sync.Mutex // guards agent
@@ -75,7 +77,7 @@ type Loop struct {
 // NewLoop makes a loop for an editor that is live.
 func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 	cols, _ := ed.Size()
-	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{}, left: map[loop.Agent]bool{},
+	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{}, left: map[loop.Agent]bool{}, compacting: map[loop.Agent]bool{},
 		look: render.Options{Width: cols, Color: color, Show: true}}
 }
 
@@ -255,6 +257,9 @@ func (l *Loop) record(p loop.RecordPayload) error {
 	if text := out.Record(p.Session.Records()[p.Event.Seq]); text != "" {
 		l.ed.Print(text)
 	}
+	if p.Event.Type == loop.RecAssistant && p.Agent == l.Agent() {
+		l.status() // the context has grown
+	}
 	return nil
 }
 
@@ -266,6 +271,10 @@ func (l *Loop) blame(p loop.ErrorPayload) error {
 	}
 	return nil
 }
+
+// fillShown is from what part of the model's window on the status line tells how full it
+// is: before, there is nothing to think about.
+const fillShown = 10
 
 // status renews the status line. On the thread.
 func (l *Loop) status() {
@@ -280,6 +289,9 @@ func (l *Loop) status() {
 	if g := l.shell.Host().Current(); len(g.Instances) > 0 {
 		parts = append(parts, fmt.Sprintf("scripts %d", g.N))
 	}
+	if tokens, window := a.ContextFill(); window > 0 && tokens >= window/fillShown {
+		parts = append(parts, fmt.Sprintf("context %d%%", min(tokens*100/window, 999)))
+	}
 	others := 0
 	for _, s := range l.seats {
 		if s.agent != a && s.agent.Status() == loop.StatusRunning {
@@ -292,8 +304,11 @@ func (l *Loop) status() {
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%d more at work", others))
 	}
-	if a.Status() == loop.StatusRunning {
+	switch {
+	case a.Status() == loop.StatusRunning:
 		parts = append(parts, "working, Ctrl-C cancels")
+	case l.compacting[a]:
+		parts = append(parts, "summarising, Ctrl-C cancels")
 	}
 	l.ed.SetStatus(strings.Join(parts, " · "))
 }
@@ -328,7 +343,7 @@ func (l *Loop) state(a loop.Agent) (running bool, queued int, holder string) {
 	ctx, cancel := context.WithTimeout(context.Background(), thinks)
 	defer cancel()
 	err := l.shell.Host().Do(ctx, func() {
-		running = a.Status() == loop.StatusRunning
+		running = a.Status() == loop.StatusRunning || l.compacting[a]
 		queued = len(a.Inbox().NextTurn()) + len(a.Inbox().NextStep())
 		if at := l.shell.Host().AwaitedBy(a); running && at != nil {
 			holder = l.holder(at)
