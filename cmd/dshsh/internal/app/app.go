@@ -130,7 +130,6 @@ func newRoot(e *Env) *cobra.Command {
 		Version:       versionLine(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return runPrompt(cmd.Context(), e, f) },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SuggestionsMinimumDistance = 2
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -146,7 +145,7 @@ func newRoot(e *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return runOnce(cmd.Context(), e, f, args) },
 	}
 	f.add(run, true)
-	root.AddCommand(run, newSessionCommand(e), newScriptsCommand(e, f), &cobra.Command{
+	root.AddCommand(run, newSessionCommand(e), newScriptsCommand(e, f), newDoctorCommand(e, f), &cobra.Command{
 		Use: "version", Short: "Say which version this is", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(e.Stdout, versionLine())
@@ -182,6 +181,7 @@ type flags struct {
 	scripts                  []string
 	policies                 []string
 	safe, trust              bool
+	only                     bool // the scripts that are named, and none of the folders
 	cwd                      string
 	cont                     bool
 	resume, fork             string

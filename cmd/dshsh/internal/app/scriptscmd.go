@@ -18,14 +18,14 @@ import (
 
 // newScriptsCommand is `dshsh scripts`.
 func newScriptsCommand(e *Env, f *flags) *cobra.Command {
-	c := &cobra.Command{Use: "scripts", Short: "Look at scripts and trust them", Args: noArgs,
+	c := &cobra.Command{Use: "scripts", Short: "Write, check, list and trust scripts", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the scripts of this folder and what became of them", Args: noArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return listScripts(cmd.Context(), e, f) }},
 		&cobra.Command{Use: "events [NAME]", Short: "Describe the events that scripts can hear", Args: cobra.MaximumNArgs(1),
 			RunE: func(_ *cobra.Command, args []string) error { return describeEvents(e, args) }},
-		newTrustCommand(e, f),
+		newTrustCommand(e, f), newCheckCommand(e, f), newNewCommand(e, f),
 	)
 	return c
 }

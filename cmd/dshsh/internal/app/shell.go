@@ -260,9 +260,11 @@ func (s *sh) start(ctx context.Context) (reload.Report, error) {
 				return reload.Report{}, err
 			}
 		}
-		cfg.Folders = []reload.Folder{
-			{Layer: runtime.LayerUser, Dir: s.cfg.Paths.Scripts},
-			{Layer: runtime.LayerProject, Dir: s.projectScripts()},
+		if !s.f.only {
+			cfg.Folders = []reload.Folder{
+				{Layer: runtime.LayerUser, Dir: s.cfg.Paths.Scripts},
+				{Layer: runtime.LayerProject, Dir: s.projectScripts()},
+			}
 		}
 		for _, f := range s.f.scripts {
 			path := f
