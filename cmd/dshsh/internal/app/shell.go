@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	goruntime "runtime"
 	"strings"
 	"sync"
 
@@ -214,16 +213,6 @@ func (s *sh) retry(provider string) *loop.RetryPolicy {
 	p := loop.DefaultRetry
 	p.MaxRetries = s.f.maxRetries
 	return &p
-}
-
-// sections is the standing part of the system prompt.
-func (s *sh) sections() []loop.PromptSection {
-	return []loop.PromptSection{
-		{Name: "persona", Text: "You are an agent that works in a person's folder with the tools you are given. " +
-			"Be exact and brief. Look before you change something, and say what you did. " +
-			"Tool calls can be denied by policies: a denial says why; do not try to get around it."},
-		{Name: "environment", Literal: true, Text: fmt.Sprintf("Working folder: %s\nSystem: %s/%s", s.dir, goruntime.GOOS, goruntime.GOARCH)},
-	}
 }
 
 // Default implements loop.Policy.
