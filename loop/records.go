@@ -178,11 +178,12 @@ type ApprovalAsked struct {
 }
 
 // ApprovalDecided is the answer to ApprovalAsked: allowed-once, rejected, cancelled or
-// unavailable.
+// unavailable. Rule is the rule of the user's that answered for the person, in words.
 type ApprovalDecided struct {
 	ID      string `json:"id"`
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
+	Rule    string `json:"rule,omitempty"`
 }
 
 // HookDecision is a waterfall whose outcome a script changed, or in which one failed.

@@ -108,6 +108,7 @@ type Approval struct {
 	Reason string `json:"reason,omitempty"`
 
 	outcome string // what the record says
+	rule    string // that decided, in words
 }
 
 // ToolResult is what a call came to, as listeners read it.

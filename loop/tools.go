@@ -23,17 +23,33 @@ type Policy interface {
 	Guard(policy.Call) policy.Decision
 }
 
-// Question is an ask that wants a person's answer.
+// Question is an ask that wants an answer. Immutable.
 type Question struct {
 	Call   ToolCall
 	Reason string
-	Diff   string // what the call would change, where known
+	// Judged is the call as policies see it, for rules.
+	Judged policy.Call
+	// Guarded says that a guard asks: only a person may answer, no rule.
+	Guarded bool
+
+	preview func(ctx context.Context) (string, error)
 }
 
-// Answer is a person's answer.
+// Diff is what the call would change, as a unified diff, or why it would fail; "" where the
+// tool does not tell. It reads files: call it off the thread.
+func (q Question) Diff(ctx context.Context) (string, error) {
+	if q.preview == nil {
+		return "", nil
+	}
+	return q.preview(ctx)
+}
+
+// Answer is an answer to a Question.
 type Answer struct {
 	Allow  bool
 	Reason string // of a denial
+	// Rule is the rule that decided, in words; "" when a person did.
+	Rule string
 }
 
 // ErrNobody is what Config.Approve returns when nobody can be asked.
@@ -189,7 +205,7 @@ func (a *agent) permit(act *activity, call *ToolCall, found *callee) (res ToolRe
 		}
 	}
 	if j.Kind == Ask {
-		j = a.approve(act, *call, j.Reason, guarded)
+		j = a.approve(act, *call, found, j.Reason, guarded)
 	}
 	if act.aborted() {
 		return errorResult(tool.AbortedBeforeDispatch()), false
@@ -252,14 +268,14 @@ func (a *agent) judge(act *activity, call ToolCall, found *callee) (Judgement, *
 
 // approve puts an ask to approval/request, and innermost to a person, who alone answers
 // what a guard asks.
-func (a *agent) approve(act *activity, call ToolCall, reason string, guarded bool) Judgement {
+func (a *agent) approve(act *activity, call ToolCall, found *callee, reason string, guarded bool) Judgement {
 	id := a.newID("ask-")
 	if _, err := a.append(RecApprovalAsked, ApprovalAsked{ID: id, ToolName: call.Name, CallID: call.CallID, Reason: reason}); err != nil {
 		return Judgement{Kind: Deny, Reason: err.Error()}
 	}
 	t := a.callAwaiting(act, call)
 	ap, err := ApprovalRequest.Run(a.h.Host, t, ApprovalPayload{ToolCall: call, Reason: reason, guarded: guarded}, func(p ApprovalPayload) (Approval, error) {
-		return a.askPerson(act, p)
+		return a.askPerson(act, p, found)
 	})
 	switch {
 	case act.aborted():
@@ -271,27 +287,32 @@ func (a *agent) approve(act *activity, call ToolCall, reason string, guarded boo
 	case ap.Kind == Allow:
 		ap.outcome = "allowed-once"
 	}
-	if _, err := a.append(RecApprovalDecided, ApprovalDecided{ID: id, Outcome: ap.outcome, Reason: ap.Reason}); err != nil {
+	if _, err := a.append(RecApprovalDecided, ApprovalDecided{ID: id, Outcome: ap.outcome, Reason: ap.Reason, Rule: ap.rule}); err != nil {
 		return Judgement{Kind: Deny, Reason: err.Error()}
 	}
 	return Judgement{Kind: ap.Kind, Reason: ap.Reason}
 }
 
-func (a *agent) askPerson(act *activity, p ApprovalPayload) (Approval, error) {
+func (a *agent) askPerson(act *activity, p ApprovalPayload, found *callee) (Approval, error) {
 	why := orDefault(p.Reason, p.Name+" requires approval")
 	if a.h.cfg.Approve == nil {
 		return Approval{Kind: Deny, Reason: why + " (" + ErrNobody.Error() + ")", outcome: "unavailable"}, nil
 	}
-	ans, err := a.h.cfg.Approve(act.ctx, Question{Call: p.ToolCall, Reason: p.Reason})
+	q := Question{Call: p.ToolCall, Reason: p.Reason, Judged: found.policyCall(p.ToolCall), Guarded: p.guarded}
+	if pv, ok := q.Judged.Tool.(tool.Previewer); ok {
+		x := &tool.Exec{CallID: p.CallID, AgentID: a.id, SavedDirs: q.Judged.SavedDirs}
+		q.preview = func(ctx context.Context) (string, error) { return pv.Preview(ctx, p.Arguments, x) }
+	}
+	ans, err := a.h.cfg.Approve(act.ctx, q)
 	switch {
 	case errors.Is(err, ErrNobody):
 		return Approval{Kind: Deny, Reason: why + " (" + runtime.Message(err) + ")", outcome: "unavailable"}, nil
 	case err != nil:
 		return Approval{}, err
 	case ans.Allow:
-		return Approval{Kind: Allow}, nil
+		return Approval{Kind: Allow, rule: ans.Rule}, nil
 	}
-	return Approval{Kind: Deny, Reason: orDefault(ans.Reason, "the user said no"), outcome: "rejected"}, nil
+	return Approval{Kind: Deny, rule: ans.Rule, Reason: orDefault(ans.Reason, "the user said no"), outcome: "rejected"}, nil
 }
 
 // runBody runs the tool inside tools/execute. The log is synced first where the tool may

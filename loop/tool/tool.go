@@ -73,6 +73,14 @@ type CommandUser interface {
 	Command(args json.RawMessage, agentID string) (command, dir string)
 }
 
+// Previewer is implemented by a tool that can tell what a call would change, for the
+// person who is asked. Preview changes nothing and gives a unified diff, "" when it knows of
+// none; an error is why the call would fail. It may block, and is called off the host thread
+// with an Exec of which only the exported fields are set.
+type Previewer interface {
+	Preview(ctx context.Context, args json.RawMessage, x *Exec) (diff string, err error)
+}
+
 // Timeouter is implemented by a tool whose calls the loop is to end after a time: the
 // context that Execute gets is then cancelled with cause [context.DeadlineExceeded].
 // 0 is no limit. A tool that keeps its own clock does not implement it.

@@ -24,8 +24,9 @@ type EditArgs struct {
 type editor struct{ f *Files }
 
 var (
-	_ tool.Tool     = editor{}
-	_ tool.PathUser = editor{}
+	_ tool.Tool      = editor{}
+	_ tool.PathUser  = editor{}
+	_ tool.Previewer = editor{}
 )
 
 // Edit returns the tool edit.
@@ -53,44 +54,58 @@ func (e editor) Paths(args json.RawMessage) []tool.PathUse {
 	return e.f.paths(a.Path, true)
 }
 
-// Execute edits the file.
-func (e editor) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) (tool.Result, error) {
+// plan works out what a call would do; places and loose say where, see apply.
+func (e editor) plan(ctx context.Context, args json.RawMessage, x *tool.Exec) (p planned, places []place, loose bool, err error) {
 	var a EditArgs
 	if err := tool.DecodeArgs("edit", args, &a); err != nil {
-		return tool.Result{}, err
+		return p, nil, false, err
 	}
 	switch {
 	case a.Old == "":
-		return tool.Result{}, tool.InvalidArgs("edit: argument \"old\": is empty; to make a file or replace all of it use write")
+		return p, nil, false, tool.InvalidArgs("edit: argument \"old\": is empty; to make a file or replace all of it use write")
 	case a.Old == a.New:
-		return tool.Result{}, tool.InvalidArgs("edit: arguments \"old\" and \"new\" are the same, so there is nothing to change")
+		return p, nil, false, tool.InvalidArgs("edit: arguments \"old\" and \"new\" are the same, so there is nothing to change")
 	}
-	abs, real, err := e.f.locate(x, a.Path, true)
+	if p.abs, p.real, err = e.f.locate(x, a.Path, true); err != nil {
+		return p, nil, false, err
+	}
+	if p.was, err = e.f.load(ctx, p.abs, p.real); err != nil {
+		return p, nil, false, err
+	}
+	if !p.was.there {
+		return p, nil, false, openError(p.abs, p.real, iofs.ErrNotExist)
+	}
+	if err := e.f.fresh(x, p.abs, p.real, p.was); err != nil {
+		return p, nil, false, err
+	}
+	if isBinary(p.was.data) || isUTF16(p.was.data) {
+		return p, nil, false, fileError(CodeEncoding, "%s is a binary file or UTF-16; use a command for it", p.abs)
+	}
+	places, p.next, loose, err = apply(p.abs, p.was.data, a)
+	if err != nil {
+		return p, nil, false, err
+	}
+	if bytes.Equal(p.next, p.was.data) {
+		return p, nil, false, fileError(CodeNoMatch, "the edit of %s changes nothing: it differs from what is there in line endings or indentation only, which are kept", p.abs)
+	}
+	p.diff = Diff(p.abs, p.abs, p.was.data, p.next)
+	return p, places, loose, nil
+}
+
+// Preview implements tool.Previewer.
+func (e editor) Preview(ctx context.Context, args json.RawMessage, x *tool.Exec) (string, error) {
+	p, _, _, err := e.plan(ctx, args, x)
+	return p.diff, err
+}
+
+// Execute edits the file.
+func (e editor) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) (tool.Result, error) {
+	p, places, loose, err := e.plan(ctx, args, x)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	was, err := e.f.load(ctx, abs, real)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if !was.there {
-		return tool.Result{}, openError(abs, real, iofs.ErrNotExist)
-	}
-	if err := e.f.fresh(x, abs, real, was); err != nil {
-		return tool.Result{}, err
-	}
-	if isBinary(was.data) || isUTF16(was.data) {
-		return tool.Result{}, fileError(CodeEncoding, "%s is a binary file or UTF-16; use a command for it", abs)
-	}
-	places, next, loose, err := apply(abs, was.data, a)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if bytes.Equal(next, was.data) {
-		return tool.Result{}, fileError(CodeNoMatch, "the edit of %s changes nothing: it differs from what is there in line endings or indentation only, which are kept", abs)
-	}
-	diff := Diff(abs, abs, was.data, next)
-	if err := e.f.change(ctx, x, tool.ChangeEdit, abs, real, was, next, diff); err != nil {
+	abs, was, next, diff := p.abs, p.was, p.next, p.diff
+	if err := e.f.change(ctx, x, tool.ChangeEdit, abs, p.real, was, next, diff); err != nil {
 		return tool.Result{}, err
 	}
 	text := fmt.Sprintf("edited %s: replaced the text at line %s", abs, lineList(was.data, places))

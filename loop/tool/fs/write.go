@@ -30,8 +30,9 @@ type ChangeMeta struct {
 type writer struct{ f *Files }
 
 var (
-	_ tool.Tool     = writer{}
-	_ tool.PathUser = writer{}
+	_ tool.Tool      = writer{}
+	_ tool.PathUser  = writer{}
+	_ tool.Previewer = writer{}
 )
 
 // Write returns the tool write.
@@ -56,36 +57,58 @@ func (w writer) Paths(args json.RawMessage) []tool.PathUse {
 	return w.f.paths(a.Path, true)
 }
 
-// Execute writes the file.
-func (w writer) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) (tool.Result, error) {
+// planned is a change of a file that has been worked out, with nothing written.
+type planned struct {
+	abs, real string
+	was       content
+	next      []byte
+	diff      string // "" when nothing would change
+}
+
+// plan works out what a call would do.
+func (w writer) plan(ctx context.Context, args json.RawMessage, x *tool.Exec) (p planned, err error) {
 	var a WriteArgs
 	if err := tool.DecodeArgs("write", args, &a); err != nil {
-		return tool.Result{}, err
+		return p, err
 	}
-	abs, real, err := w.f.locate(x, a.Path, true)
+	if p.abs, p.real, err = w.f.locate(x, a.Path, true); err != nil {
+		return p, err
+	}
+	if p.was, err = w.f.load(ctx, p.abs, p.real); err != nil {
+		return p, err
+	}
+	if err := w.f.fresh(x, p.abs, p.real, p.was); err != nil {
+		return p, err
+	}
+	if isUTF16(p.was.data) {
+		return p, fileError(CodeEncoding, "%s is UTF-16, which write would replace by UTF-8; use a command for it", p.abs)
+	}
+	if strings.Contains(a.Content, replacement) && !utf8.Valid(p.was.data) {
+		return p, fileError(CodeEncoding, "%s is not UTF-8, and the content has the %s that read shows for its bytes; use edit, which leaves them as they are", p.abs, replacement)
+	}
+	p.next = reshape(p.was.data, a.Content)
+	p.diff = Diff(diffName(p.abs, p.was.there), p.abs, p.was.data, p.next)
+	return p, nil
+}
+
+// Preview implements tool.Previewer.
+func (w writer) Preview(ctx context.Context, args json.RawMessage, x *tool.Exec) (string, error) {
+	p, err := w.plan(ctx, args, x)
+	return p.diff, err
+}
+
+// Execute writes the file.
+func (w writer) Execute(ctx context.Context, args json.RawMessage, x *tool.Exec) (tool.Result, error) {
+	p, err := w.plan(ctx, args, x)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	was, err := w.f.load(ctx, abs, real)
-	if err != nil {
-		return tool.Result{}, err
-	}
-	if err := w.f.fresh(x, abs, real, was); err != nil {
-		return tool.Result{}, err
-	}
-	if isUTF16(was.data) {
-		return tool.Result{}, fileError(CodeEncoding, "%s is UTF-16, which write would replace by UTF-8; use a command for it", abs)
-	}
-	if strings.Contains(a.Content, replacement) && !utf8.Valid(was.data) {
-		return tool.Result{}, fileError(CodeEncoding, "%s is not UTF-8, and the content has the %s that read shows for its bytes; use edit, which leaves them as they are", abs, replacement)
-	}
-	next := reshape(was.data, a.Content)
+	abs, was, next, diff := p.abs, p.was, p.next, p.diff
 	if was.there && bytes.Equal(next, was.data) {
-		w.f.observe(x, real, was.hash)
+		w.f.observe(x, p.real, was.hash)
 		return changeResult("write", fmt.Sprintf("%s has this content already", abs), ChangeMeta{Path: abs, Hash: was.hash})
 	}
-	diff := Diff(diffName(abs, was.there), abs, was.data, next)
-	if err := w.f.change(ctx, x, tool.ChangeWrite, abs, real, was, next, diff); err != nil {
+	if err := w.f.change(ctx, x, tool.ChangeWrite, abs, p.real, was, next, diff); err != nil {
 		return tool.Result{}, err
 	}
 	verb := "wrote"
