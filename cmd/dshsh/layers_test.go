@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"cmd/dshsh":                 {"cmd/dshsh/internal/app"},
 	"cmd/dshsh/bench":           {"..."},
 	"cmd/dshsh/internal/...":    {"..."},
-	"cmd/dshsh/internal/config": {},
+	"cmd/dshsh/internal/config": {"loop/policy", "loop/tool"},
 	"cmd/dshsh/internal/trust":  {},
 }
 

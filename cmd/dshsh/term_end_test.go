@@ -116,10 +116,10 @@ func TestTerminalGoes(t *testing.T) {
 	for name, begin := range map[string]func(s *shell){
 		"idle":     func(s *shell) {},
 		"stream":   func(s *shell) { s.enter("hang"); s.streaming() },
-		"question": func(s *shell) { s.enter(strings.ReplaceAll(callHi, "hi", "$$ >pid")); s.WaitFor("y / n / always") },
+		"question": func(s *shell) { s.enter(strings.ReplaceAll(callHi, "hi", "$$ >pid")); s.WaitFor("? y / n") },
 		"tool": func(s *shell) {
 			s.enter(`call bash {"command":"echo $$ >pid.tmp; mv pid.tmp pid; exec sleep 60"}`)
-			s.WaitFor("y / n / always")
+			s.WaitFor("? y / n")
 			s.Type("y", repltest.Enter)
 			s.waitFile("pid")
 		},

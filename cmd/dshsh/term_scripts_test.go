@@ -95,7 +95,7 @@ func TestScriptsOfBothLanguagesRunInFileOrder(t *testing.T) {
 			s := opened(t, place{files: c.files}, "--trust")
 			s.WaitFor(" in force: ")
 			s.enter(callHi)
-			s.WaitFor("y / n / always")
+			s.WaitFor("y / s / a / e / n")
 			s.in(append(c.order, "allow bash")...)
 			s.Type("y", repltest.Enter)
 			s.WaitFor("bash answered")

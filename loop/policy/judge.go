@@ -82,6 +82,9 @@ func (j *judge) Close() { j.dirs = j.dirs[:len(j.dirs)-1] }
 // Unknown implements bash.Visitor.
 func (j *judge) Unknown(what string) { j.unclear = what }
 
+// Assign implements bash.Visitor: the values are read where they are used.
+func (j *judge) Assign(string) {}
+
 func (j *judge) dir() string { return j.dirs[len(j.dirs)-1] }
 
 func (j *judge) deny(name string) {

@@ -1,7 +1,7 @@
 // Package policy decides whether a tool call may run: the default policy ([Default]),
 // which scripts may be stricter or, with a grant, milder than; the guards ([Guards]), which
 // run last and which nothing overrides; and the answers that a person gave for the rest
-// of a session ([Approvals]).
+// of a session or for good ([Rules]).
 //
 // Decisions are pure functions of a configuration and a call. The only thing they ask of
 // the system is where links lead.
@@ -20,6 +20,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -51,20 +52,24 @@ type Call struct {
 	Args       json.RawMessage // a valid JSON value
 	AgentID    string          // the agent that calls
 	ScriptTool bool            // the tool belongs to a script
-	SavedDirs  []string        // where earlier outputs of the session are kept: reading there is as in the working folder
+	SavedDirs  []string        // where earlier outputs of the session are kept: reading there is as in the project's folder
 }
 
 // Config is what is judged by. It is immutable; one value serves any number of goroutines.
 type Config struct {
-	// Dir is the working folder. Absolute.
+	// Dir is the working folder, where relative paths start. Absolute.
 	Dir string
+
+	// Root is the project's folder: what is in it is inside. Dir is it or below it. Absolute;
+	// "" is Dir.
+	Root string
 
 	// Protected are the files and folders that no tool may change: script folders,
 	// configuration, state. Absolute; they need not exist. A script that is a link to
 	// a file elsewhere is protected as a name; to protect what it leads to, list that too.
 	Protected []string
 
-	// Confine makes the guards refuse files outside of Dir, for reading too. Commands
+	// Confine makes the guards refuse files outside of Root, for reading too. Commands
 	// cannot be confined by their text.
 	Confine bool
 
@@ -74,7 +79,7 @@ type Config struct {
 }
 
 // Default is the default policy: the innermost answer, when no script has another.
-// Reading inside the working folder is allowed; reading elsewhere, changing and running
+// Reading inside the project's folder is allowed; reading elsewhere, changing and running
 // are asked for.
 //
 //   - A tool that does not exist is allowed: what it gets is the error that says so.
@@ -111,7 +116,7 @@ func Default(cfg Config, call Call) Decision {
 	case len(reads) > 0:
 		return Decision{Ask, fmt.Sprintf("%s wants to read %s", call.Name, strings.Join(reads, ", "))}
 	case ok && r.ReadOnly(call.Args):
-		return Decision{Allow, "it only reads, and inside the working folder or what was saved of earlier outputs"}
+		return Decision{Allow, "it only reads, and inside the project's folder or what was saved of earlier outputs"}
 	}
 	return Decision{Ask, fmt.Sprintf("%s may change things", call.Name)}
 }
@@ -128,28 +133,43 @@ func saved(dirs []string, path string) bool {
 	return false
 }
 
-// show words a path for people, and reports whether it leads to a place inside the working
-// folder.
+// show words a path for people, and reports whether it leads to a place inside the
+// project's folder.
 func (cfg Config) show(path string) (string, bool) {
 	abs, real, err := fs.Resolve(cfg.Dir, path)
 	if err != nil {
 		return fmt.Sprintf("%s, which cannot be followed (%v)", path, err), false
 	}
 	shown := abs
-	if rel, err := filepath.Rel(cfg.Dir, abs); err == nil && within(cfg.Dir, abs) {
+	if rel, err := filepath.Rel(cfg.Dir, abs); err == nil && within(cfg.root(), abs) {
 		shown = rel
 	}
-	_, dir, err := fs.Resolve(cfg.Dir, cfg.Dir)
-	if err != nil {
-		dir = cfg.Dir
-	}
-	if within(dir, real) {
+	if cfg.inside(real) {
 		return shown, true
 	}
-	if within(cfg.Dir, abs) {
-		return fmt.Sprintf("%s, which leads outside of the working folder, to %s", shown, real), false
+	if within(cfg.root(), abs) {
+		return fmt.Sprintf("%s, which leads outside of the project's folder, to %s", shown, real), false
 	}
-	return fmt.Sprintf("%s, which is outside of the working folder", shown), false
+	return fmt.Sprintf("%s, which is outside of the project's folder", shown), false
+}
+
+// root is the folder that counts as inside.
+func (cfg Config) root() string { return cmp.Or(cfg.Root, cfg.Dir) }
+
+// rel is a place, links followed, from the project's folder; false when it is outside.
+func (cfg Config) rel(real string) (string, bool) {
+	_, root, err := fs.Resolve(cfg.root(), ".")
+	if err != nil {
+		root = cfg.root()
+	}
+	rel, err := filepath.Rel(root, real)
+	return rel, err == nil && within(root, real)
+}
+
+// inside reports whether a place, links followed, is in the project's folder.
+func (cfg Config) inside(real string) bool {
+	_, ok := cfg.rel(real)
+	return ok
 }
 
 // within reports whether path is folder or in it. Both are absolute and clean. Where file

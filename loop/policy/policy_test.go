@@ -42,7 +42,7 @@ func (c commander) Command(args json.RawMessage, _ string) (string, string) {
 	return s, c.dir
 }
 
-// place is a working folder with protected places, beside a folder that is outside of it.
+// place is a project with protected places, beside a folder that is outside of it.
 type place struct {
 	t         *testing.T
 	dir, out  string
@@ -113,9 +113,9 @@ func TestDefault(t *testing.T) {
 	p.decides(p.call(p.read, fs.ReadArgs{Path: "src/a.go"}), Allow, "")
 	p.decides(p.call(p.read, fs.ReadArgs{Path: "in/a.go"}), Allow, "")
 	p.decides(p.call(p.read, fs.ReadArgs{Path: "no/such"}), Allow, "")
-	p.decides(p.call(p.read, fs.ReadArgs{Path: p.out + "/secret"}), Ask, "read wants to read "+p.out+"/secret, which is outside of the working folder")
+	p.decides(p.call(p.read, fs.ReadArgs{Path: p.out + "/secret"}), Ask, "read wants to read "+p.out+"/secret, which is outside of the project's folder")
 	p.decides(p.call(p.read, fs.ReadArgs{Path: "../out/secret"}), Ask, "outside")
-	p.decides(p.call(p.read, fs.ReadArgs{Path: "leak/secret"}), Ask, "leak/secret, which leads outside of the working folder, to "+p.out+"/secret")
+	p.decides(p.call(p.read, fs.ReadArgs{Path: "leak/secret"}), Ask, "leak/secret, which leads outside of the project's folder, to "+p.out+"/secret")
 	p.decides(p.call(p.read, fs.ReadArgs{Path: p.dir + "-other/x"}), Ask, "outside")
 	p.decides(p.call(p.write, fs.WriteArgs{Path: "src/a.go"}), Ask, "write wants to change src/a.go")
 	p.decides(p.call(p.edit, fs.EditArgs{Path: "leak/x", Old: "a"}), Ask, "leads outside")
@@ -151,40 +151,6 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func TestApprovals(t *testing.T) {
-	var a Approvals
-	if a.Has("bash", json.RawMessage(`{}`)) {
-		t.Error("the empty set has something")
-	}
-	a.Add("bash", json.RawMessage(`{"command":"ls", "n":1e3,"o":{"b":1,"a":[1,2]}}`))
-	for args, want := range map[string]bool{
-		`{"o":{"a":[1,2],"b":1},"n":1e3,"command":"ls"}`: true,
-		`{"o":{"a":[2,1],"b":1},"n":1e3,"command":"ls"}`: false,
-		`{"o":{"a":[1,2],"b":1},"n":1e3,"command":"rm"}`: false,
-		`{"command":"ls"}`: false,
-		`{`:                false,
-	} {
-		if got := a.Has("bash", json.RawMessage(args)); got != want {
-			t.Errorf("%s: %v", args, got)
-		}
-	}
-	if a.Has("sh", json.RawMessage(`{"o":{"a":[1,2],"b":1},"n":1e3,"command":"ls"}`)) {
-		t.Error("another tool is allowed too")
-	}
-	a.Add("n", json.RawMessage(`9007199254740993`))
-	if a.Has("n", json.RawMessage(`9007199254740992`)) {
-		t.Error("numbers are rounded")
-	}
-	a.Add("x", json.RawMessage(`{} {}`))
-	if a.Has("x", json.RawMessage(`{}`)) {
-		t.Error("two values are one")
-	}
-	a.Clear()
-	if a.Has("n", json.RawMessage(`9007199254740993`)) {
-		t.Error("Clear forgot nothing")
-	}
-}
-
 // Tools that search are judged by the folder that they are given, as reading is.
 func TestR128_DefaultOfToolsThatSearch(t *testing.T) {
 	p := newPlace(t)
@@ -206,7 +172,7 @@ func TestR128_DefaultOfToolsThatSearch(t *testing.T) {
 			p.decides(p.call(tl, args(in)), Allow, "only reads")
 		}
 		for _, out := range []string{"..", "outlink", "outlink/secret", p.out, "src/../../out"} {
-			p.decides(p.call(tl, args(out)), Ask, "outside of the working folder")
+			p.decides(p.call(tl, args(out)), Ask, "outside of the project's folder")
 			confined := p.cfg
 			confined.Confine = true
 			if d, ok := Guards(confined, p.call(tl, args(out))); !ok || d.Kind != Deny {

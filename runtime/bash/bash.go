@@ -79,6 +79,8 @@ type Visitor interface {
 	Close()
 	Program(*Program)
 	Redirect(Redirect)
+	// Assign says that a variable is given a value, for one program or from here on.
+	Assign(name string)
 	// Mention is text that is no program's: here-documents, patterns, the items of a loop.
 	Mention(text string)
 	// Unknown says that something is run that the text does not tell: what is a name for

@@ -48,6 +48,7 @@ type collector struct{ Command }
 
 func (c *collector) Open()          {}
 func (c *collector) Close()         {}
+func (c *collector) Assign(string)  {}
 func (c *collector) Mention(string) {}
 func (c *collector) Unknown(string) { c.Dynamic = true }
 

@@ -143,6 +143,9 @@ func (w *walker) assigns(list []*syntax.Assign) {
 			value = w.word(a.Value)
 			w.v.Mention(value.Text)
 		}
+		if a.Name != nil && !a.Naked {
+			w.v.Assign(a.Name.Value)
+		}
 		switch {
 		case a.Name == nil || a.Naked:
 		case a.Array != nil || a.Index != nil || a.Append || value.Opaque:

@@ -110,7 +110,7 @@ func (h *host) run(c *runtime.Call, argv command, o execOptions) (*execResult, e
 				return fmt.Errorf("cwd: %w", err)
 			}
 			if dir = resolve(abs); !within(h.Dir, dir) {
-				return fmt.Errorf("cwd: %s is outside of the working folder", o.Cwd)
+				return fmt.Errorf("cwd: %s is outside of the project's folder", o.Cwd)
 			}
 		}
 		return nil

@@ -102,7 +102,7 @@ func (h *host) refuse(abs, real string, write bool) error {
 	return nil
 }
 
-// shown is a path as people write it: below the working folder from there.
+// shown is a path as people write it: below the project's folder from there.
 func (h *host) shown(path string) string {
 	if rel, err := filepath.Rel(h.Dir, path); err == nil && within(h.Dir, path) {
 		return filepath.ToSlash(rel)

@@ -200,7 +200,7 @@ var execAttacks = []attack{
 		calls: []string{`exec.run('/usr/bin/env')`}, want: []string{`{"code":0,"stdout":"","stderr":""}`}, check: untouched},
 	{name: "another folder", needs: needs{"exec": {"/bin/cat *"}}, prepare: func(w *world) { w.link(outside(w), "in") },
 		calls: []string{`exec.run('/bin/cat secret', K('cwd', 'in'))`, `exec.run('/bin/cat secret', K('cwd', '../outside'))`, `exec.run('/bin/cat', K('stdin', 'in', 'cwd', '.'))`, `exec.run('/bin/cat', K('cdw', '/'))`},
-		want:  []string{"! outside of the working folder", "! outside of the working folder", `{"code":0,"stdout":"in","stderr":""}`, `! unknown field "cdw" (did you mean "cwd"?)`}, check: untouched},
+		want:  []string{"! outside of the project's folder", "! outside of the project's folder", `{"code":0,"stdout":"in","stderr":""}`, `! unknown field "cdw" (did you mean "cwd"?)`}, check: untouched},
 }
 
 func TestHostilePrograms(t *testing.T) {

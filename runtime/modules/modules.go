@@ -24,7 +24,7 @@ import (
 
 // Config configures New. Immutable once given.
 type Config struct {
-	// Dir is the working folder: relative paths start there. Absolute, without links.
+	// Dir is the project's folder: relative paths and patterns start there. Absolute, without links.
 	Dir string
 	// Check refuses places whatever was granted: the configuration, and for writing the
 	// script folders. path is absolute. nil refuses none. Any goroutine.

@@ -14,7 +14,7 @@ import (
 // maxLinks is how many links that lead nowhere one path may lead through.
 const maxLinks = 40
 
-// absolute makes a path absolute against the working folder, and clean.
+// absolute makes a path absolute against the project's folder, and clean.
 func (h *host) absolute(path string) (string, error) {
 	switch {
 	case path == "":

@@ -172,7 +172,7 @@ func (s *sh) modules() []runtime.Module {
 	secret := s.policy
 	secret.Protected = []string{s.cfg.Paths.Config, s.cfg.Paths.State, s.cfg.Paths.Sessions}
 	return modules.New(modules.Config{
-		Dir: s.dir,
+		Dir: s.root,
 		Check: func(path string, write bool) error {
 			if write {
 				return s.policy.CheckPath(path, true)

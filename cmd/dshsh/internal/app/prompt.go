@@ -105,8 +105,8 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	defer stopPipe()
 	p := &prompt{}
 	early := &earlyLines{}
-	s, err := newShell(e, f, early.say, func(ctx context.Context, q loop.Question) (loop.Answer, error) {
-		return p.loop.Approve(ctx, q, func() { p.approvals.Add(q.Call.Name, q.Call.Arguments) })
+	s, err := newShell(e, f, early.say, func(ctx context.Context, q loop.Question, o repl.Approval) (loop.Answer, error) {
+		return p.loop.Approve(ctx, q, o)
 	})
 	if err != nil {
 		return err

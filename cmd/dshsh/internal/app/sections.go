@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +25,7 @@ const (
 // sections is the standing part of the system prompt: as of the start, so that what the
 // service has cached of it holds for the session.
 func (s *sh) sections() []loop.PromptSection {
-	root := s.projectRoot()
+	root := cmp.Or(s.above(".git"), s.dir)
 	out := []loop.PromptSection{
 		{Name: "persona", Text: "You are an agent that works in a person's folder with the tools you are given. " +
 			"Be exact and brief. Look before you change something, and say what you did. " +
@@ -50,22 +51,6 @@ func (s *sh) environment(root string) string {
 		text += "\nGit branch at the start: " + branch
 	}
 	return text
-}
-
-// projectRoot is the nearest folder from the working folder upwards that is under version
-// control; the working folder itself where none is. Above the home folder, and the home
-// folder unless one works there, nothing is a project.
-func (s *sh) projectRoot() string {
-	home := s.e.Getenv("HOME")
-	for dir := s.dir; dir == s.dir || dir != home; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			break
-		}
-	}
-	return s.dir
 }
 
 // foldersBetween are the folders from root down to dir, both included.

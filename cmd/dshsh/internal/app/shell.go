@@ -37,7 +37,8 @@ type sh struct {
 	e       *Env
 	f       *flags
 	cfg     *config.Config
-	dir     string
+	dir     string // to work in
+	root    string // of the project: dir, or a folder above
 	store   *session.Store
 	trusts  *trust.Store
 	host    *loop.Host
@@ -49,20 +50,20 @@ type sh struct {
 	say    func(line string)                                               // shows a line to the person
 	person func(context.Context, runtime.Question) (runtime.Answer, error) // answers scripts; nil = nobody is there. Set before scripts run
 
-	writers   *writers
-	grants    *grants
-	mu        sync.Mutex // guards trusted and onReport
-	trusted   bool       // the project's scripts may run
-	revoked   int        // how often the trust was taken back from outside
-	wrote     written    // under mu too
-	onReport  func()     // scripts have come or changed, or wait for an answer
-	approvals policy.Approvals
-	shown     map[string]string // last failure shown, by script; on the host thread
-	unused    []string          // logs of sessions that nothing was said in; on the host thread
+	writers  *writers
+	grants   *grants
+	mu       sync.Mutex        // guards trusted and onReport
+	trusted  bool              // the project's scripts may run
+	revoked  int               // how often the trust was taken back from outside
+	wrote    written           // under mu too
+	onReport func()            // scripts have come or changed, or wait for an answer
+	rules    policy.Rules      // on the host thread
+	shown    map[string]string // last failure shown, by script; on the host thread
+	unused   []string          // logs of sessions that nothing was said in; on the host thread
 }
 
-// newShell wires a shell; nothing runs yet. approve answers asks (nil: nobody is there).
-func newShell(e *Env, f *flags, say func(string), approve func(context.Context, loop.Question) (loop.Answer, error)) (*sh, error) {
+// newShell wires a shell; nothing runs yet. approve asks the person (nil: nobody is there).
+func newShell(e *Env, f *flags, say func(string), approve asker) (*sh, error) {
 	s := &sh{e: e, f: f, say: say, shown: map[string]string{}}
 	var err error
 	if s.dir, err = f.workDir(e); err != nil {
@@ -86,14 +87,16 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 	if s.trusts, err = trust.Open(s.cfg.Paths.State); err != nil {
 		say(err.Error())
 	}
-	s.policy = policy.Config{Dir: s.dir, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
+	s.root = s.projectRoot()
+	s.policy = policy.Config{Dir: s.dir, Root: s.root, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
+	s.loadRules()
 	s.writers = &writers{now: e.Now}
 	tools := s.makeTools()
 	providers, err := s.providers()
 	if err != nil {
 		return nil, err
 	}
-	s.grants = &grants{store: s.trusts, folder: filepath.Dir(filepath.Dir(s.projectScripts()))}
+	s.grants = &grants{store: s.trusts, folder: s.root}
 	s.host, err = loop.New(loop.Config{
 		Engines:   []runtime.Engine{js.Engine(), lua.Engine()},
 		Providers: providers,
@@ -124,21 +127,6 @@ func newShell(e *Env, f *flags, say func(string), approve func(context.Context, 
 
 func openStore(e *Env, c *config.Config) (*session.Store, error) {
 	return session.OpenStore(c.Paths.Sessions, session.Options{Now: e.Now, Validator: loop.NewValidator})
-}
-
-// projectScripts is the project's script folder: that of the nearest folder above which
-// has one, else the working folder's own. Above the home folder nothing is a project.
-func (s *sh) projectScripts() string {
-	home := s.e.Getenv("HOME")
-	for dir := s.dir; ; dir = filepath.Dir(dir) {
-		place := filepath.Join(dir, filepath.FromSlash(scriptsPlace))
-		if _, err := os.Lstat(filepath.Dir(place)); err == nil && (dir == s.dir || dir != home) {
-			return place
-		}
-		if dir == home || dir == filepath.Dir(dir) {
-			return filepath.Join(s.dir, filepath.FromSlash(scriptsPlace))
-		}
-	}
 }
 
 // readable refuses a script folder that is there and cannot be read: policies that
@@ -213,31 +201,6 @@ func (s *sh) retry(provider string) *loop.RetryPolicy {
 	p := loop.DefaultRetry
 	p.MaxRetries = s.f.maxRetries
 	return &p
-}
-
-// Default implements loop.Policy.
-func (s *sh) Default(c policy.Call) policy.Decision { return policy.Default(s.policy, c) }
-
-// Guard implements loop.Policy.
-func (s *sh) Guard(c policy.Call) policy.Decision {
-	d, _ := policy.Guards(s.policy, c)
-	return d
-}
-
-// approver answers asks: by the mode, by what was answered for good in this session, by
-// the person.
-func (s *sh) approver(mode policy.Mode, person func(context.Context, loop.Question) (loop.Answer, error)) func(context.Context, loop.Question) (loop.Answer, error) {
-	return func(ctx context.Context, q loop.Question) (loop.Answer, error) {
-		switch {
-		case mode == policy.ModeAll || s.approvals.Has(q.Call.Name, q.Call.Arguments):
-			return loop.Answer{Allow: true}, nil
-		case mode == policy.ModeNever:
-			return loop.Answer{Reason: "nothing is approved: --approve never"}, nil
-		case person == nil:
-			return loop.Answer{}, fmt.Errorf("%w: pass --approve all to allow it", loop.ErrNobody)
-		}
-		return person(ctx, q)
-	}
 }
 
 // start loads the scripts and begins to watch them.

@@ -26,7 +26,8 @@ type Config struct {
 
 // Paths are the places of the user's files. All absolute.
 type Paths struct {
-	Config   string // config.toml, models.json and scripts/
+	Config   string // models.json, rules.toml and scripts/
+	Rules    string // rules.toml: what was allowed for good, see ReadRules
 	Models   string // models.json: what the user knows of models, see model.Models.With
 	Scripts  string
 	Sessions string
@@ -142,7 +143,7 @@ func findPaths(getenv func(string) string) (Paths, error) {
 		if err != nil {
 			return Paths{}, fmt.Errorf("DSHSH_HOME: %w", err)
 		}
-		return Paths{Config: abs, Models: filepath.Join(abs, "models.json"), Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
+		return Paths{Config: abs, Rules: filepath.Join(abs, "rules.toml"), Models: filepath.Join(abs, "models.json"), Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
 			State: filepath.Join(abs, "state"), History: filepath.Join(abs, "state", "history")}, nil
 	}
 	home := getenv("HOME")
@@ -156,6 +157,6 @@ func findPaths(getenv func(string) string) (Paths, error) {
 		return Paths{}, errors.New("no home folder: set HOME or DSHSH_HOME")
 	}
 	conf, data, state := dir("XDG_CONFIG_HOME", ".config"), dir("XDG_DATA_HOME", ".local/share"), dir("XDG_STATE_HOME", ".local/state")
-	return Paths{Config: conf, Models: filepath.Join(conf, "models.json"), Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
+	return Paths{Config: conf, Rules: filepath.Join(conf, "rules.toml"), Models: filepath.Join(conf, "models.json"), Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
 		State: state, History: filepath.Join(state, "history")}, nil
 }

@@ -48,6 +48,19 @@ func (q *question) wants(answer string) string {
 // ErrNoPerson without a terminal or when it is gone, ErrClosed after Close. Ask waits: on the host thread
 // call it only through Away.
 func (e *Editor) Ask(ctx context.Context, question string, check func(string) string) (string, error) {
+	return e.put(ctx, asked{text: question, check: check})
+}
+
+// asked is what put asks.
+type asked struct {
+	above string // printed before the question; it may have colours (see render.Printable)
+	text  string
+	begin string // stands in the line already
+	check func(string) string
+}
+
+// put is Ask with more to show.
+func (e *Editor) put(ctx context.Context, what asked) (string, error) {
 	if !e.person {
 		return "", ErrNoPerson
 	}
@@ -62,7 +75,7 @@ func (e *Editor) Ask(ctx context.Context, question string, check func(string) st
 	if err := e.awaitPause(ctx); err != nil {
 		return "", err
 	}
-	q := e.begin(question, check)
+	q := e.begin(what)
 	e.redraw()
 	select {
 	case <-q.done:
@@ -117,8 +130,8 @@ func (e *Editor) awaitPause(ctx context.Context) error {
 const answerRoom = 8
 
 // begin shows a question.
-func (e *Editor) begin(text string, check func(string) string) *question {
-	text = strings.TrimRight(render.Visible(text), "\n")
+func (e *Editor) begin(what asked) *question {
+	text := strings.TrimRight(render.Visible(what.text), "\n")
 	// A prompt that fills the row is not shown at all: what does not fit stands above.
 	if cols, _ := e.Size(); e.tty != nil && cols > 0 {
 		head, last := "", text
@@ -129,9 +142,12 @@ func (e *Editor) begin(text string, check func(string) string) *question {
 			text = head + render.Wrap(last, max(cols-answerRoom, 1))
 		}
 	}
-	q := &question{text: text, check: check, done: make(chan struct{})}
+	q := &question{text: text, check: what.check, done: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if what.above != "" {
+		e.out.add(render.Printable(what.above))
+	}
 	if nl := strings.LastIndexByte(text, '\n'); nl >= 0 {
 		e.out.add(text[:nl+1])
 		q.text = text[nl+1:]
@@ -145,6 +161,7 @@ func (e *Editor) begin(text string, check func(string) string) *question {
 	e.search, e.comp = nil, nil
 	e.ring()
 	e.cur = &input{prompt: q.text, ask: q}
+	e.cur.buf.set([]rune(what.begin))
 	return q
 }
 

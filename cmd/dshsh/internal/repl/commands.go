@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"dshsh/cmd/dshsh/internal/render"
@@ -35,6 +36,7 @@ func init() {
 		{"agent", "[list | new | switch | end NAME]", "keep several agents in this shell", (*Loop).cmdAgent},
 		{"scripts", "[on|off NAME, trust, rollback]", "list the scripts, or switch them", (*Loop).cmdScripts},
 		{"reload", "", "look at the scripts now", (*Loop).cmdReload},
+		{"rules", "[rm N]", "what runs without a question, or never: the rules", (*Loop).cmdRules},
 		{"queue", "[rm N | mv N TO | edit N | clear]", "show or change what waits for the agent", (*Loop).cmdQueue},
 		{"inject", "TEXT", "add to the next step without waking the agent", (*Loop).cmdInject},
 		{"cancel", "", "cancel the turn, keep the queue", (*Loop).cmdCancel},
@@ -211,6 +213,34 @@ func (l *Loop) listScripts(ctx context.Context) {
 			line += "\n    " + strings.ReplaceAll(render.Visible(s.Err.Error()), "\n", "\n    ")
 		}
 		l.Say(line + version)
+	}
+}
+
+func (l *Loop) cmdRules(_ context.Context, args string) {
+	verb, arg, _ := strings.Cut(args, " ")
+	switch {
+	case args == "":
+		lines := l.shell.Rules()
+		if len(lines) == 0 {
+			l.Say("no rules; a question about a call offers some")
+		}
+		for i, line := range lines {
+			l.Say(render.Visible(fmt.Sprintf("%3d  %s", i+1, line)))
+		}
+	case verb == "rm":
+		n, err := strconv.Atoi(strings.TrimSpace(arg))
+		if err != nil {
+			l.Say("/rules rm N, with a number that /rules shows")
+			return
+		}
+		was, err := l.shell.RemoveRule(n)
+		if err != nil {
+			l.Say(render.Visible(err.Error()))
+			return
+		}
+		l.Say(render.Visible("removed: " + was))
+	default:
+		l.Say("/rules lists them, /rules rm N removes one")
 	}
 }
 

@@ -38,6 +38,10 @@ type Shell interface {
 	SetRoute(a loop.Agent, route string) error
 	// Trust lets the project's scripts run, and asks again about what was not granted.
 	Trust(ctx context.Context) error
+	// Rules are the lines of what was allowed, denied or is asked for good, numbered from 1
+	// on; RemoveRule takes one out and says which it was.
+	Rules() []string
+	RemoveRule(n int) (string, error)
 	// Needs is what a script needs and whether it was granted, in a line; "" when it needs
 	// nothing.
 	Needs(ctx context.Context, id string) string
