@@ -101,7 +101,7 @@ func Turns(records []session.Record) []TurnSpan {
 		case RecUserMessage:
 			var m model.Message
 			if last.Prompt == "" && decodeData(rec, &m) && m.Source.Kind == model.SourceUser {
-				last.Prompt = m.PlainText()
+				last.Prompt = m.Words()
 			}
 		}
 	}

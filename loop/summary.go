@@ -286,7 +286,7 @@ func lastWords(segments [][]node) string {
 		for _, n := range slices.Backward(seg) {
 			switch {
 			case n.has && n.msg.Source.Kind == model.SourceUser:
-				return shorten(n.msg.PlainText(), maxLast)
+				return shorten(n.msg.Words(), maxLast)
 			case isSummary(n):
 				for _, s := range n.msg.Source.Sections {
 					if s.Name == sectionLast {

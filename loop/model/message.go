@@ -145,3 +145,34 @@ func (b *Block) validate(role string) error {
 	}
 	return nil
 }
+
+// attached begins a text block that was added to a person's message.
+const attached = "\n\n[attached "
+
+// Attached returns a block that adds a text to a message that a person wrote: a file that
+// it names. what says which.
+func Attached(what, text string) Block { return Text(attached + what + "]\n" + text) }
+
+// Words is PlainText without what was added with Attached: what the person wrote.
+func (m Message) Words() string { return PlainText(m.split(false)) }
+
+// Attachments says what was added with Attached.
+func (m Message) Attachments() []string {
+	var out []string
+	for _, b := range m.split(true) {
+		what, _, _ := strings.Cut(strings.TrimPrefix(b.Text, attached), "]\n")
+		out = append(out, what)
+	}
+	return out
+}
+
+// split is the blocks that were added, or the others. The first is always the person's.
+func (m Message) split(added bool) []Block {
+	var out []Block
+	for i, b := range m.Content {
+		if (i > 0 && b.Type == BlockText && strings.HasPrefix(b.Text, attached)) == added {
+			out = append(out, b)
+		}
+	}
+	return out
+}

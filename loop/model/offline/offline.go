@@ -76,7 +76,7 @@ func due(req *model.Request) reply {
 	if at < 0 {
 		return reply{says: []say{{text: introduction(req)}}}
 	}
-	text := req.Messages[at].PlainText()
+	text := req.Messages[at].Words()
 	if !isProgram(text) {
 		return reply{says: []say{{text: introduction(req)}}}
 	}

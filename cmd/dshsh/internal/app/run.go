@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ import (
 // say.
 type oneShot struct {
 	e       *Env
+	typed   string // what of the prompt the person wrote
 	json    bool
 	render  *render.Renderer
 	box     *outbox
@@ -106,7 +108,7 @@ func runOnce(ctx context.Context, e *Env, f *flags, args []string) error {
 	defer stopSignals()
 	_, stopPipe := e.Signals(syscall.SIGPIPE) // so that a reader who leaves is an error, not the end
 	defer stopPipe()
-	o := &oneShot{e: e, json: f.json, box: newOutbox(e.Stdout, e.Stderr), render: render.New(render.Options{Color: false})}
+	o := &oneShot{e: e, typed: typedPart(args, prompt), json: f.json, box: newOutbox(e.Stdout, e.Stderr), render: render.New(render.Options{Color: false})}
 	err = o.ask(ctx, f, prompt, sigs)
 	switch werr := o.box.close(sigs, o.cancelled); {
 	case errors.Is(werr, syscall.EPIPE):
@@ -218,10 +220,16 @@ func (o *oneShot) run(ctx context.Context, s *sh, prompt string, sigs <-chan os.
 		return &exitCode{exitAborted, nil}
 	default:
 	}
+	m := loop.UserMessage(prompt)
+	blocks, notes := s.attach(ctx, a, o.typed)
+	m.Content = append(m.Content, blocks...)
+	for _, line := range notes {
+		o.say(render.Visible(line))
+	}
 	idle := make(chan error, 1)
 	if derr := s.host.Do(ctx, func() {
 		s.host.SetCurrent(a)
-		err = a.Followup(loop.UserMessage(prompt)) // when it returns, the turn is there to be cancelled
+		err = a.Followup(m) // when it returns, the turn is there to be cancelled
 	}); derr != nil || err != nil {
 		return errors.Join(derr, err)
 	}
@@ -280,6 +288,16 @@ func (o *oneShot) result(dropped bool) error {
 // recordOf is the record that an event shows. The log has it: the last of the snapshot.
 func recordOf(p loop.RecordPayload, _ *sh) session.Record {
 	return p.Session.Records()[p.Event.Seq]
+}
+
+// typedPart is what of a prompt may name files with @: the arguments, or, where there are
+// none, what was piped in as the prompt. What is piped in beside one is material.
+func typedPart(args []string, prompt string) string {
+	words := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == outStdin })
+	if text := strings.Join(words, " "); strings.TrimSpace(text) != "" {
+		return text
+	}
+	return prompt
 }
 
 // promptText joins the arguments and what is piped in.

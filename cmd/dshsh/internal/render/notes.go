@@ -115,7 +115,11 @@ func (r *Renderer) userMessage(rec session.Record, out *lines) {
 		r.flushStream(out)
 		r.begin(sectionNote, out)
 		prefix := "> "
-		for line := range strings.Lines(Visible(textOf(m.Content))) {
+		text := m.Words()
+		for _, what := range m.Attachments() {
+			text += "\n[+ " + what + "]"
+		}
+		for line := range strings.Lines(Visible(text)) {
 			line = expandTabs(strings.TrimSuffix(line, "\n"))
 			for row := range rows(line, r.room(2)) {
 				out.add(r.bold(prefix + row))

@@ -3,6 +3,9 @@ package repl
 import (
 	"context"
 	"fmt"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -20,7 +23,7 @@ const completionTime = time.Second
 func (l *Loop) CompleteLine(line string, pos int) []Candidate {
 	line = line[:pos]
 	if !strings.HasPrefix(line, "/") {
-		return nil
+		return completeMention(l.shell.Dir(), line)
 	}
 	name, arg, hasArg := strings.Cut(line[1:], " ")
 	if !hasArg {
@@ -87,6 +90,53 @@ func (l *Loop) askCommand(name, args string) (out []Candidate) {
 		case strings.HasPrefix(w, args[last:]):
 			out = append(out, Candidate{From: from + last, Text: w})
 		}
+		if len(out) == maxCompletions {
+			break
+		}
+	}
+	return out
+}
+
+// completeMention completes the path of a file that is named with @.
+func completeMention(dir, line string) (out []Candidate) {
+	from := strings.LastIndexByte(line, '@')
+	if from < 0 || from > 0 && line[from-1] != ' ' && line[from-1] != '(' {
+		return nil
+	}
+	typed := line[from+1:]
+	typed, quoted := strings.CutPrefix(typed, `"`)
+	if !quoted && strings.ContainsRune(typed, ' ') {
+		return nil
+	}
+	folder, prefix := path.Split(filepath.ToSlash(typed))
+	at := filepath.Join(dir, filepath.FromSlash(folder))
+	if path.IsAbs(folder) {
+		at = filepath.FromSlash(folder)
+	}
+	entries, err := os.ReadDir(at)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || strings.HasPrefix(name, ".") && prefix == "" || strings.ContainsAny(name, "\"\n\r") {
+			continue
+		}
+		st, err := os.Stat(filepath.Join(at, name))
+		if err != nil || !st.IsDir() && !st.Mode().IsRegular() {
+			continue
+		}
+		text, end := folder+name, " "
+		if st.IsDir() {
+			text, end = text+"/", ""
+		}
+		if quoted || strings.ContainsRune(text, ' ') {
+			text = `"` + text
+			if !st.IsDir() {
+				text += `"`
+			}
+		}
+		out = append(out, Candidate{From: from, Text: "@" + text + end, Label: render.Visible(folder + name)})
 		if len(out) == maxCompletions {
 			break
 		}

@@ -14,6 +14,7 @@ import (
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
+	"dshsh/loop/model"
 	"dshsh/runtime"
 	"dshsh/runtime/reload"
 	"dshsh/session"
@@ -36,6 +37,9 @@ type Shell interface {
 	// written as MODEL or PROVIDER/MODEL.
 	Route(loop.Agent) string
 	SetRoute(a loop.Agent, route string) error
+	// Attach reads the files that a person's text names with @: what they add to the
+	// message, and lines for the person about what was added and what was not.
+	Attach(ctx context.Context, a loop.Agent, text string) (blocks []model.Block, notes []string)
 	// Trust lets the project's scripts run, and asks again about what was not granted.
 	Trust(ctx context.Context) error
 	// Rules are the lines of what was allowed, denied or is asked for good, numbered from 1
@@ -442,11 +446,24 @@ func (l *Loop) send(text string, queue bool) {
 			return
 		}
 		m := loop.UserMessage(in.Text)
+		var notes []string
+		if strings.Contains(in.Text, "@") {
+			if err := h.Thread.Away(func() {
+				var blocks []model.Block
+				blocks, notes = l.shell.Attach(context.Background(), a, in.Text)
+				m.Content = append(m.Content, blocks...)
+			}); err != nil {
+				notes = append(notes, "no files were added: "+err.Error())
+			}
+		}
 		switch {
 		case !queue && a.Status() == loop.StatusRunning:
 			err = a.Steer(m)
 		default:
 			err = a.Followup(m)
+		}
+		for _, line := range notes {
+			l.Say(render.Visible(line))
 		}
 		if err != nil {
 			l.Say("not sent: " + render.Visible(err.Error()))

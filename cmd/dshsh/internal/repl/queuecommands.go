@@ -128,7 +128,7 @@ func (l *Loop) queueOne(a loop.Agent, verb string, w waiting, rest string) (say 
 				}
 			}
 			l.queued = nil
-			l.ed.Prefill(fmt.Sprintf("/queue edit %d %s", number, model.PlainText(w.m.Content)))
+			l.ed.Prefill(fmt.Sprintf("/queue edit %d %s", number, w.m.Words()))
 			return "", nil
 		}
 		m := w.m
@@ -169,7 +169,7 @@ func (l *Loop) queueOne(a loop.Agent, verb string, w waiting, rest string) (say 
 }
 
 func firstWords(m model.Message) string {
-	text := strings.Join(strings.Fields(model.PlainText(m.Content)), " ")
+	text := strings.Join(strings.Fields(m.Words()), " ")
 	if r := []rune(text); len(r) > 70 {
 		text = string(r[:70]) + "..."
 	}
