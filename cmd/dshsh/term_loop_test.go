@@ -241,7 +241,7 @@ func TestSlashCommands(t *testing.T) {
 // TestHelpFitsTheTerminal: no word is broken, however narrow it is.
 func TestHelpFitsTheTerminal(t *testing.T) {
 	t.Parallel()
-	s := opened(t, place{cols: 40, rows: 60})
+	s := opened(t, place{cols: 40, rows: 100})
 	s.clear()
 	s.enter("/help")
 	s.WaitFor("/quit")

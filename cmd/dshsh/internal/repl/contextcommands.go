@@ -48,7 +48,8 @@ func (l *Loop) cmdContext(context.Context, string) {
 			l.Say(render.Visible(err.Error()))
 			return
 		}
-		l.ed.Print(contextTable(use))
+		cols, _ := l.ed.Size()
+		l.ed.Print(render.Wrap(contextTable(use), cols))
 	})
 }
 
