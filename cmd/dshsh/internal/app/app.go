@@ -145,7 +145,7 @@ func newRoot(e *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return runOnce(cmd.Context(), e, f, args) },
 	}
 	f.add(run, true)
-	root.AddCommand(run, newSessionCommand(e), newScriptsCommand(e, f), newDoctorCommand(e, f), &cobra.Command{
+	root.AddCommand(run, newSessionCommand(e), newScriptsCommand(e, f), newConfigCommand(e), newDoctorCommand(e, f), &cobra.Command{
 		Use: "version", Short: "Say which version this is", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(e.Stdout, versionLine())
@@ -188,6 +188,7 @@ type flags struct {
 	approve                  string
 	maxSteps, maxForced      int
 	maxRetries               int
+	given                    map[string]any // by key of the configuration
 	json                     bool
 }
 
@@ -209,6 +210,13 @@ func (f *flags) add(c *cobra.Command, run bool) {
 	fs.IntVar(&f.maxForced, "max-continuations", 0, "how often scripts may continue a turn (25)")
 	fs.IntVar(&f.maxRetries, "max-retries", loop.DefaultRetry.MaxRetries, "how often a failed model call is tried again")
 	c.PreRunE = func(*cobra.Command, []string) error {
+		f.given = map[string]any{}
+		for name, value := range map[string]any{"provider": f.provider, "model": f.model, "approve": f.approve,
+			"max-steps": f.maxSteps, "max-continuations": f.maxForced, "max-retries": f.maxRetries} {
+			if fs.Changed(name) {
+				f.given[name] = value
+			}
+		}
 		for _, name := range []string{"resume", "fork"} {
 			if given := fs.Lookup(name); given.Changed && given.Value.String() == "" {
 				return usage(fmt.Errorf("--%s needs the id of a session: `dshsh session list` shows them", name))

@@ -119,7 +119,7 @@ func runPrompt(ctx context.Context, e *Env, f *flags) error {
 	}
 	ed, err := repl.NewEditor(repl.EditorConfig{
 		In: e.Stdin, Out: e.Stdout, TTY: e.TTY && e.Getenv("TERM") != "dumb", Prompt: "> ",
-		HistoryFile: s.cfg.Paths.History, Getenv: e.Getenv,
+		HistoryFile: s.cfg.Paths.History, Bell: s.cfg.Bell, Getenv: e.Getenv,
 		Complete:   func(line string, pos int) []repl.Candidate { return p.loop.CompleteLine(line, pos) },
 		LastResort: s.abandon,
 	})

@@ -153,7 +153,7 @@ func (o *oneShot) ask(ctx context.Context, f *flags, prompt string, sigs <-chan 
 	}
 	if len(rep.Held) > 0 {
 		o.say(untrustedLine(s, rep))
-		if f.approve == string(policy.ModeAll) {
+		if s.cfg.Approve == string(policy.ModeAll) {
 			return &exitCode{exitScript, errors.New("--approve all without the scripts that may guard this folder: nothing was asked; pass --trust, or --safe to go without them")}
 		}
 	}

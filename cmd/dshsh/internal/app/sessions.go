@@ -35,11 +35,11 @@ func newSessionCommand(e *Env) *cobra.Command {
 
 // sessionStore opens the store, and finds the session that args name.
 func sessionStore(e *Env, args []string, find bool) (*session.Store, string, error) {
-	cfg, err := config.Load(e.Getenv, config.Flags{Provider: "offline"})
+	paths, err := config.FindPaths(e.Getenv)
 	if err != nil {
 		return nil, "", err
 	}
-	store, err := openStore(e, cfg)
+	store, err := openStore(e, &config.Config{Paths: paths})
 	if err != nil || !find {
 		return store, "", err
 	}

@@ -69,12 +69,11 @@ func newShell(e *Env, f *flags, say func(string), approve asker) (*sh, error) {
 	if s.dir, err = f.workDir(e); err != nil {
 		return nil, err
 	}
-	s.cfg, err = config.Load(e.Getenv, config.Flags{Provider: f.provider, Model: f.model, BaseURL: f.baseURL,
-		Approve: f.approve, MaxSteps: f.maxSteps, MaxForced: f.maxForced})
-	if err != nil {
-		return nil, usage(err)
+	s.root = s.projectRoot()
+	if err := s.configure(); err != nil {
+		return nil, err
 	}
-	mode, err := policy.ParseMode(f.approve)
+	mode, err := policy.ParseMode(s.cfg.Approve)
 	if err != nil {
 		return nil, usage(fmt.Errorf("--%w", err))
 	}
@@ -84,11 +83,7 @@ func newShell(e *Env, f *flags, say func(string), approve asker) (*sh, error) {
 	if s.store, err = openStore(e, s.cfg); err != nil {
 		return nil, err
 	}
-	if s.trusts, err = trust.Open(s.cfg.Paths.State); err != nil {
-		say(err.Error())
-	}
-	s.root = s.projectRoot()
-	s.policy = policy.Config{Dir: s.dir, Root: s.root, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
+	s.policy = policy.Config{Dir: s.dir, Root: s.root, Confine: s.cfg.Confine, Protected: s.protected(), Vars: map[string]string{"HOME": e.Getenv("HOME")}}
 	s.loadRules()
 	s.writers = &writers{now: e.Now}
 	tools := s.makeTools()
@@ -199,7 +194,9 @@ func (s *sh) retry(provider string) *loop.RetryPolicy {
 		return nil
 	}
 	p := loop.DefaultRetry
-	p.MaxRetries = s.f.maxRetries
+	if s.cfg.MaxRetries >= 0 {
+		p.MaxRetries = s.cfg.MaxRetries
+	}
 	return &p
 }
 
@@ -228,8 +225,8 @@ func (s *sh) start(ctx context.Context) (reload.Report, error) {
 			}
 			cfg.Files = append(cfg.Files, path)
 		}
-		if len(s.f.policies) > 0 {
-			only, err := scripts.Find(s.f.policies)
+		if len(s.policies()) > 0 {
+			only, err := scripts.Find(s.policies())
 			if err != nil {
 				return reload.Report{}, usage(fmt.Errorf("--policy: %w", err))
 			}

@@ -1,8 +1,9 @@
-// Package config turns the environment and the flags into one checked value. It reads no
-// file yet and knows no other package of the program.
+// Package config turns files, the environment and the flags into one checked value, and keeps
+// the file of rules. It knows no other package of the program.
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -16,16 +17,22 @@ type Config struct {
 	// Provider and Model are the route of new sessions.
 	Provider, Model string
 	// Routed says that flags named the route: a resumed session then switches to it.
-	Routed    bool
-	Services  []Service
-	NoKey     bool // no provider is configured: the offline one is used
-	Approve   string
-	MaxSteps  int
-	MaxForced int // continuations in a row that scripts may force; 0 = the default
+	Routed     bool
+	Services   []Service
+	NoKey      bool // no provider is configured: the offline one is used
+	Approve    string
+	MaxSteps   int
+	MaxForced  int      // continuations in a row that scripts may force; 0 = the default
+	MaxRetries int      // of a failed model call; -1 = the default
+	Policies   []string // bundled ones that are switched on
+	Confine    bool     // files outside of the project are refused
+	Bell       bool
+	settings   settings
 }
 
 // Paths are the places of the user's files. All absolute.
 type Paths struct {
+	File     string // config.toml
 	Config   string // models.json, rules.toml and scripts/
 	Rules    string // rules.toml: what was allowed for good, see ReadRules
 	Models   string // models.json: what the user knows of models, see model.Models.With
@@ -43,11 +50,15 @@ type Service struct {
 	KeyHint string // where the key is set
 }
 
-// Flags are what the command line says.
-type Flags struct {
-	Provider, Model, BaseURL string
-	Approve                  string
-	MaxSteps, MaxForced      int
+// Input is where the configuration comes from.
+type Input struct {
+	Getenv func(string) string
+	// Flags are those that were given, by the name of their key: text, number or list.
+	Flags map[string]any
+	// BaseURL is the flag --base-url, which is the address of the provider that is named.
+	BaseURL string
+	// Project is the project's file, "" for none: it must be trusted.
+	Project string
 }
 
 // defaultModels are used where a provider is chosen without a model.
@@ -58,21 +69,35 @@ var defaultModels = map[string]string{
 // Keys is how a message tells what configures a provider.
 const Keys = "DEEPSEEK_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY"
 
-// Load checks and joins environment and flags.
-func Load(getenv func(string) string, f Flags) (*Config, error) {
-	paths, err := findPaths(getenv)
+// Load checks and joins the files, the environment and the flags.
+func Load(in Input) (*Config, error) {
+	paths, err := FindPaths(in.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{Paths: paths, Approve: f.Approve, MaxSteps: f.MaxSteps, MaxForced: f.MaxForced}
-	if f.MaxSteps < 0 || f.MaxForced < 0 {
+	set, err := gather(paths.File, in.Project, in.Getenv, in.Flags)
+	if err != nil {
+		return nil, err
+	}
+	c := &Config{Paths: paths, settings: set, Approve: cmp.Or(set.text("approve"), "ask"), MaxSteps: set.number("max-steps"), MaxForced: set.number("max-continuations"),
+		MaxRetries: -1, Confine: set.yes("confine"), Bell: set.yes("bell")}
+	c.Policies, _ = set["policies"].Value.([]string)
+	if set["max-retries"].Value != nil {
+		c.MaxRetries = set.number("max-retries")
+	}
+	if c.MaxSteps < 0 || c.MaxForced < 0 {
 		return nil, errors.New("--max-steps and --max-continuations take a positive number")
 	}
-	for _, s := range []Service{
-		{Name: "deepseek", BaseURL: getenv("DEEPSEEK_BASE_URL"), Key: getenv("DEEPSEEK_API_KEY"), KeyHint: "DEEPSEEK_API_KEY"},
-		{Name: "openai", BaseURL: getenv("OPENAI_BASE_URL"), Key: getenv("OPENAI_API_KEY"), KeyHint: "OPENAI_API_KEY"},
-		{Name: "anthropic", BaseURL: getenv("ANTHROPIC_BASE_URL"), Key: getenv("ANTHROPIC_API_KEY"), KeyHint: "ANTHROPIC_API_KEY"},
-	} {
+	f := route{Provider: set.text("provider"), Model: set.text("model"), BaseURL: in.BaseURL}
+	if in.BaseURL != "" && set["provider"].layer < layerFlags {
+		f.Provider = "" // an address of the command line is no other service's
+	}
+	if from := set["model"].layer; from < set["provider"].layer || in.BaseURL != "" && from < layerFlags {
+		f.Model = "" // it is another service's
+	}
+	for _, name := range []string{"deepseek", "openai", "anthropic"} {
+		key := set[name+".key"]
+		s := Service{Name: name, BaseURL: set.text(name + ".base-url"), Key: set.text(name + ".key"), KeyHint: key.Key.Env}
 		if f.BaseURL != "" && s.Name == serviceOf(f) {
 			s.BaseURL = f.BaseURL
 		}
@@ -81,7 +106,7 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 		}
 	}
 	c.Provider, c.Model = f.Provider, f.Model
-	c.Routed = f.Provider != "" || f.Model != "" || f.BaseURL != ""
+	c.Routed = in.BaseURL != "" || set["provider"].layer == layerFlags || set["model"].layer == layerFlags
 	if c.Provider == "" {
 		if f.BaseURL != "" {
 			c.Provider = serviceOf(f)
@@ -94,7 +119,7 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 		}
 	}
 	if f.BaseURL != "" {
-		if u, err := url.Parse(f.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		if !isAddress(f.BaseURL) {
 			return nil, fmt.Errorf("--base-url: want an address such as http://localhost:11434/v1")
 		}
 		if f.Model == "" {
@@ -110,8 +135,16 @@ func Load(getenv func(string) string, f Flags) (*Config, error) {
 	return c, nil
 }
 
+func isAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// route is what was asked for.
+type route struct{ Provider, Model, BaseURL string }
+
 // serviceOf is the service that --base-url speaks of.
-func serviceOf(f Flags) string {
+func serviceOf(f route) string {
 	if f.Provider != "" {
 		return f.Provider
 	}
@@ -136,14 +169,14 @@ func (c *Config) checkProvider() error {
 	return fmt.Errorf("unknown provider %q (there are openai, deepseek, anthropic and offline; configured: %s)", c.Provider, strings.Join(known, ", "))
 }
 
-// findPaths follows DSHSH_HOME, else the XDG folders.
-func findPaths(getenv func(string) string) (Paths, error) {
+// FindPaths follows DSHSH_HOME, else the XDG folders.
+func FindPaths(getenv func(string) string) (Paths, error) {
 	if home := getenv("DSHSH_HOME"); home != "" {
 		abs, err := filepath.Abs(home)
 		if err != nil {
 			return Paths{}, fmt.Errorf("DSHSH_HOME: %w", err)
 		}
-		return Paths{Config: abs, Rules: filepath.Join(abs, "rules.toml"), Models: filepath.Join(abs, "models.json"), Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
+		return Paths{Config: abs, File: filepath.Join(abs, "config.toml"), Rules: filepath.Join(abs, "rules.toml"), Models: filepath.Join(abs, "models.json"), Scripts: filepath.Join(abs, "scripts"), Sessions: filepath.Join(abs, "sessions"),
 			State: filepath.Join(abs, "state"), History: filepath.Join(abs, "state", "history")}, nil
 	}
 	home := getenv("HOME")
@@ -157,6 +190,6 @@ func findPaths(getenv func(string) string) (Paths, error) {
 		return Paths{}, errors.New("no home folder: set HOME or DSHSH_HOME")
 	}
 	conf, data, state := dir("XDG_CONFIG_HOME", ".config"), dir("XDG_DATA_HOME", ".local/share"), dir("XDG_STATE_HOME", ".local/state")
-	return Paths{Config: conf, Rules: filepath.Join(conf, "rules.toml"), Models: filepath.Join(conf, "models.json"), Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
+	return Paths{Config: conf, File: filepath.Join(conf, "config.toml"), Rules: filepath.Join(conf, "rules.toml"), Models: filepath.Join(conf, "models.json"), Scripts: filepath.Join(conf, "scripts"), Sessions: filepath.Join(data, "sessions"),
 		State: state, History: filepath.Join(state, "history")}, nil
 }

@@ -191,10 +191,18 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// Fingerprint names the content of a script folder: every file below it, and where its
-// links lead. The folder may be a link itself.
+// Fingerprint names the content of a script folder, every file below it and where its
+// links lead, and of the config.toml beside it. The folder may be a link itself; it may be
+// missing if there is such a file.
 func Fingerprint(dir string) (string, error) {
 	h := sha256.New()
+	config := filepath.Join(filepath.Dir(dir), "config.toml")
+	if _, err := os.Lstat(config); err == nil {
+		fmt.Fprintf(h, "configuration %x\n", content(config))
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+	}
 	var files []string
 	// A walk does not follow a link that it begins at.
 	dir, err := filepath.EvalSymlinks(dir)
