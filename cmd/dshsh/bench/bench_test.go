@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -23,7 +24,7 @@ func TestEveryFigure(t *testing.T) {
 		t.Skip("it builds the program")
 	}
 	var out bytes.Buffer
-	b := &bench{rounds: 1, logMB: 1, out: &out}
+	b := &bench{rounds: 1, logMB: 1, steps: 3, chunks: 20, watch: 50 * time.Millisecond, out: &out}
 	if err := b.run(""); err != nil {
 		t.Fatalf("%v\n%s", err, out.Bytes())
 	}

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // figure is one line of the table. sample gives one round's value, in unit.
@@ -43,7 +44,10 @@ type group struct {
 type bench struct {
 	rounds int
 	logMB  int
-	dir    string // for everything that is written
+	steps  int           // tool calls of the long runs, one a step
+	chunks int           // of the long reply
+	watch  time.Duration // how long an idle shell is watched
+	dir    string        // for everything that is written
 	binary string
 	out    io.Writer
 }
@@ -53,7 +57,7 @@ func main() {
 		reportPeak(os.Args[2:])
 		return
 	}
-	b := &bench{out: os.Stdout}
+	b := &bench{out: os.Stdout, steps: 100, chunks: 2000, watch: 10 * time.Second}
 	only := flag.String("only", "", "measure only groups whose title contains this")
 	flag.IntVar(&b.rounds, "rounds", 15, "how often each figure is sampled")
 	flag.IntVar(&b.logMB, "log", 100, "size of the big session, in MB")

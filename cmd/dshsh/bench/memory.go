@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const guardJS = `// a policy of usual size
@@ -57,11 +58,13 @@ func memory(b *bench) ([]figure, func(), error) {
 			return nil, nil, err
 		}
 		figures = append(figures, figure{name: fmt.Sprintf("dshsh, idle, %d scripts", n), unit: "MiB", rounds: 3,
-			sample: func() (float64, error) { return b.idle(home) }})
+			sample: func() (float64, error) { return b.idle(home, 0) }})
 	}
 	most := func(args ...string) {
-		figures = append(figures, figure{name: strings.Join(args, " ") + ", at most", unit: "MiB", rounds: 3, sample: func() (float64, error) { return b.peak(args) }})
+		figures = append(figures, figure{name: strings.Join(args, " ") + ", at most", unit: "MiB", rounds: 3, sample: func() (float64, error) { return b.peak("", args) }})
 	}
+	figures = append(figures, figure{name: "dshsh, idle, 20 scripts: processor in 10 s", unit: "ms", rounds: 1,
+		sample: func() (float64, error) { return b.idle(filepath.Join(b.dir, "home20"), b.watch) }})
 	most("dshsh", "run", "say hi")
 	if _, err := exec.LookPath("node"); err == nil {
 		most("node", "-e", "0")
@@ -70,8 +73,9 @@ func memory(b *bench) ([]figure, func(), error) {
 }
 
 // idle starts a shell that reads its lines from a pipe, has it answer one and reads from
-// the system what it holds.
-func (b *bench) idle(home string) (mib float64, err error) {
+// the system what it holds, or, where it is to be watched for a time, how many
+// milliseconds of processor it then uses in 10 s.
+func (b *bench) idle(home string, watch time.Duration) (mib float64, err error) {
 	cmd := b.dshsh("")
 	cmd.Env = append(cmd.Env, "DSHSH_HOME="+home)
 	in, err := cmd.StdinPipe()
@@ -93,6 +97,9 @@ func (b *bench) idle(home string) (mib float64, err error) {
 	for lines.Scan() && strings.TrimSpace(lines.Text()) != "ready-now" {
 	}
 	mib, rerr := resident(cmd.Process.Pid, "VmRSS:")
+	if rerr == nil && watch > 0 {
+		mib, rerr = busy(cmd.Process.Pid, watch)
+	}
 	_ = in.Close()
 	_, _ = io.Copy(io.Discard, out)
 	if err := cmd.Wait(); err != nil {
@@ -116,17 +123,44 @@ func resident(pid int, field string) (float64, error) {
 	return kb / 1024, err
 }
 
+// busy is how many milliseconds of processor time a process uses in a while, per 10 s.
+func busy(pid int, while time.Duration) (float64, error) {
+	before, err := ticks(pid)
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(while)
+	after, err := ticks(pid)
+	return (after - before) * 10 * float64(10*time.Second) / float64(while), err
+}
+
+// ticks is the processor time of a process so far, in hundredths of a second.
+func ticks(pid int) (float64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0, fmt.Errorf("no times of process %d", pid)
+	}
+	user, err1 := strconv.ParseFloat(f[11], 64)
+	system, err2 := strconv.ParseFloat(f[12], 64)
+	return user + system, errors.Join(err1, err2)
+}
+
 // peakArg has this program run a command and print what reportPeak says: the system counts
 // to a process what the one that started it held, so that has to be a small one.
 const peakArg = "-peak"
 
 // peak is the most that a program held resident, in MiB.
-func (b *bench) peak(args []string) (float64, error) {
+func (b *bench) peak(server string, args []string) (float64, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	cmd := b.dshsh("", args...) // for its folder and environment
+	cmd := b.dshsh(server, args...) // for its folder and environment
 	if args[0] == "dshsh" {
 		args = append([]string{b.binary}, args[1:]...)
 	}

@@ -15,11 +15,6 @@ import (
 	"dshsh/loop/model/modeltest"
 )
 
-const (
-	toolSteps = 50   // tool calls of the long run, one a step
-	chunkMany = 2000 // chunks of the long reply
-)
-
 // programs are runs from start to exit.
 func programs(b *bench) ([]figure, func(), error) {
 	s, err := modeltest.StartServer()
@@ -32,7 +27,7 @@ func programs(b *bench) ([]figure, func(), error) {
 	s.Otherwise(modeltest.WireFunc(answer))
 	ask := func(prompt string) func() (float64, error) {
 		return func() (float64, error) {
-			return wall(b.dshsh(s.URL, "run", "--provider", "openai", "--model", "m", prompt))
+			return wall(b.dshsh(s.URL, asking(prompt)...))
 		}
 	}
 	// perUnit is what each of n more units of work costs a run.
@@ -50,11 +45,58 @@ func programs(b *bench) ([]figure, func(), error) {
 		{name: "dshsh version", unit: "ms", sample: func() (float64, error) { return wall(b.dshsh(s.URL, "version")) }},
 		{name: "dshsh run 'say hi', offline", unit: "ms", sample: func() (float64, error) { return wall(b.dshsh("", "run", "say hi")) }},
 		{name: "dshsh run, one word from a server", unit: "ms", sample: ask("word")},
-		{name: "one tool step more (read of a small file)", unit: "ms", sample: perUnit("word", fmt.Sprint("steps ", toolSteps), toolSteps, time.Millisecond)},
+		{name: "one tool step more (read of a small file)", unit: "ms", sample: perUnit("word", fmt.Sprint("steps ", b.steps), b.steps, time.Millisecond)},
+		{name: "one tool step more (bash true)", unit: "ms", sample: perUnit("word", fmt.Sprint("bash ", b.steps), b.steps, time.Millisecond)},
 		{name: "of which the server, asked alone", unit: "ms", sample: func() (float64, error) { return serverAlone(s.URL) }, rounds: 3},
-		{name: "one streamed chunk more", unit: "us", sample: perUnit("word", fmt.Sprint("chunks ", chunkMany), chunkMany, time.Microsecond)},
+		{name: "one streamed chunk more", unit: "us", sample: perUnit("word", fmt.Sprint("chunks ", b.chunks), b.chunks, time.Microsecond)},
+	}
+	for _, n := range []int{0, 20} {
+		home := filepath.Join(b.dir, fmt.Sprint("home", n))
+		if err := writeScripts(filepath.Join(home, "scripts"), n); err != nil {
+			return nil, s.Close, err
+		}
+		figures = append(figures, figure{name: fmt.Sprintf("dshsh, from start to its prompt, %d scripts", n), unit: "ms", sample: func() (float64, error) { return b.opening(home) }})
+	}
+	for _, f := range []struct{ name, prompt string }{
+		{"one word", "word"}, {fmt.Sprintf("%d chunks", b.chunks), fmt.Sprint("chunks ", b.chunks)},
+		{fmt.Sprintf("%d steps of bash true", b.steps), fmt.Sprint("bash ", b.steps)}, {fmt.Sprintf("%d steps of read", b.steps), fmt.Sprint("steps ", b.steps)},
+	} {
+		figures = append(figures,
+			figure{name: "whole run: " + f.name, unit: "ms", sample: ask(f.prompt), rounds: 5},
+			figure{name: "  which holds at most", unit: "MiB", rounds: 3, sample: func() (float64, error) { return b.peak(s.URL, append([]string{"dshsh"}, asking(f.prompt)...)) }})
 	}
 	return append(figures, peers("start of ")...), s.Close, nil
+}
+
+// asking are the arguments of a run that asks the server.
+func asking(prompt string) []string {
+	return []string{"run", "--provider", "openai", "--model", "m", "--approve", "all", prompt}
+}
+
+// opening is how long a shell takes from its start to the first line that it shows.
+func (b *bench) opening(home string) (float64, error) {
+	cmd := b.dshsh("")
+	cmd.Env = append(cmd.Env, "DSHSH_HOME="+home)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return 0, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	one := make([]byte, 1)
+	if _, err := out.Read(one); err != nil {
+		return 0, err
+	}
+	took := ms(time.Since(began))
+	_ = in.Close()
+	_, _ = io.Copy(io.Discard, out)
+	return took, cmd.Wait()
 }
 
 // peers are other programs that hooks are written for, doing nothing.
@@ -69,8 +111,8 @@ func peers(what string) []figure {
 	return out
 }
 
-// answer is the server's reply: to "word" one word, to "chunks N" so many, to "steps N" a
-// tool call until there were N results.
+// answer is the server's reply: to "word" one word, to "chunks N" so many, to "steps N" and
+// "bash N" a tool call until there were N results.
 func answer(r *modeltest.Recorded) modeltest.Wire {
 	messages, _ := r.JSON()["messages"].([]any)
 	kind, n, results := "word", 0, 0
@@ -87,6 +129,8 @@ func answer(r *modeltest.Recorded) modeltest.Wire {
 		}
 	}
 	switch {
+	case kind == "bash" && results < n:
+		return modeltest.WireTool(fmt.Sprint("c", results), "bash", `{"command":"true"}`)
 	case kind == "steps" && results < n:
 		return modeltest.WireTool(fmt.Sprint("c", results), "read", `{"path":"small.txt"}`)
 	case kind == "chunks":
