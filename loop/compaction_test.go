@@ -503,3 +503,88 @@ func BenchmarkContextFill(b *testing.B) {
 		})
 	}
 }
+
+// small is a model whose window three prompts of long fill; summary answers for summaries.
+func small(summary modeltest.Answer) *modeltest.Provider {
+	p := modeltest.New().Otherwise(modeltest.Func(func(_ context.Context, req *model.Request) modeltest.Answer {
+		if req.Purpose == model.PurposeSummary {
+			return summary
+		}
+		return modeltest.Text("ok")
+	}))
+	p.ModelInfo.ContextWindow = 4000
+	return p
+}
+
+var long = strings.Repeat("words and more of them ", 200)
+
+func TestCancelDuringACompactionInATurn(t *testing.T) {
+	w := newWorld(t, small(modeltest.Hang("a part"))).create()
+	w.prompt(long)
+	w.prompt(long)
+	w.do(func() { _ = w.a.Followup(msg(long)) })
+	w.until("compacting", func() bool { return w.logged(loop.RecCompactionStart) == 1 })
+	w.a.Cancel(byUser, loop.CancelOptions{})
+	w.wait()
+	if got := w.turns(); !strings.HasSuffix(got, "turn/end 3 aborted/user") {
+		t.Error(got)
+	}
+	if w.logged(loop.RecCompactionEnd) != 1 || w.logged(loop.RecCompactionSummary) != 0 {
+		t.Error(w.types())
+	}
+	w.sound()
+}
+
+// A summary that fails before the window is full: the request goes out as it is, and the
+// next steps do not try again at once.
+func TestAFailedSummaryAheadOfTimeDoesNotStopTheTurn(t *testing.T) {
+	w := newWorld(t, small(modeltest.Fail(model.CodeInvalidCredential, "no"))).create()
+	for range 3 {
+		w.prompt(long)
+	}
+	w.prompt("a short one")
+	if got := w.turns(); strings.Count(got, "completed") != 4 || w.logged(loop.RecCompactionStart) != 1 {
+		t.Errorf("%d compactions\n%s", w.logged(loop.RecCompactionStart), got)
+	}
+	w.sound()
+}
+
+func TestAVetoedCompactionAheadOfTimeDoesNotStopTheTurn(t *testing.T) {
+	w := newWorld(t, small(modeltest.Text("S"))).create()
+	reasons := ""
+	w.do(func() {
+		loop.CompactionBefore.On(w.h.Host, func(p loop.CompactionPayload, _ func(loop.CompactionPayload) (loop.Compaction, error)) (loop.Compaction, error) {
+			reasons += p.Reason + " "
+			return loop.Compaction{Kind: "veto"}, nil
+		})
+	})
+	for range 3 {
+		w.prompt(long)
+	}
+	if got := w.turns(); strings.Count(got, "completed") != 3 || reasons != "threshold " {
+		t.Errorf("%q\n%s", reasons, got)
+	}
+}
+
+func TestR073_WhatAReplyMustBeSentBackWithSurvivesACompaction(t *testing.T) {
+	w := newWorld(t, small(modeltest.Text("S"))).create()
+	w.prompt(long)
+	w.prompt(long)
+	w.model.Add(modeltest.Reply(model.NewBlockStart(0, model.BlockReasoning), model.NewBlockEnd(0, model.Block{Type: model.BlockReasoning, Text: "because"}),
+		model.NewBlockStart(1, model.BlockToolCall), model.NewBlockEnd(1, model.ToolCall("c1", "none", "{}")),
+		model.Chunk{Type: model.ChunkFinish, Reason: &model.Finish{Kind: model.FinishToolCalls}, ReplayState: json.RawMessage(`{"sig":"x"}`)}))
+	w.prompt("short")
+	if err := w.compact(""); err != nil {
+		t.Fatal(err)
+	}
+	last := w.a.Session().Messages()
+	for _, m := range last {
+		if m.Role == model.RoleAssistant && len(m.ToolCalls()) == 1 {
+			if m.Content[0].Text != "because" || string(m.Source.ReplayState) == "" {
+				t.Errorf("%+v", m)
+			}
+			return
+		}
+	}
+	t.Errorf("the last exchange is gone: %s", w.conversation())
+}

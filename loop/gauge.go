@@ -35,6 +35,9 @@ func (g *gauge) fold(rec session.Record, raw int) {
 		return
 	}
 	g.counted = r.Usage
+	if int(r.Usage.InputTokens) < raw/4 {
+		return // it leaves out what came from its cache, or does not count at all
+	}
 	g.off = min(max(float64(r.Usage.InputTokens)/float64(raw), leastOff), mostOff)
 }
 
