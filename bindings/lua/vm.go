@@ -252,7 +252,8 @@ func (vm *machine) Call(hook *runtime.Hook, fn runtime.Func, args ...runtime.Val
 		return nil, err
 	}
 	v, err := vm.run(f, false, args)
-	if hook != nil && hook.Context().Err() != nil {
+	overran := errors.Is(err, runtime.ErrDeadline) || errors.Is(err, runtime.ErrMemory)
+	if hook != nil && hook.Context().Err() != nil && !overran {
 		return nil, context.Cause(hook.Context())
 	}
 	return v, err
