@@ -161,6 +161,8 @@ type activity struct {
 	shrunk   int             // how often room was made for the present step's call because the provider asked for it
 	batch    []model.Message // claimed for the first step
 	early    bool            // that was before agent/session-start was over
+
+	clock *codeClock // of the program whose calls these are: it stands while one waits for approval; nil = none
 }
 
 func (a *agent) newActivity() *activity {

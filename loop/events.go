@@ -394,7 +394,7 @@ var catalogue = runtime.NewCatalogue(
 	InboxInserted.Event, InboxClaimed.Event, InboxDiscarded.Event,
 	TurnStarted.Event, TurnEnded.Event, TurnStarting.Event, PreStep.Event,
 	AssemblePrompt.Event, AgentRequest.Event, LLMStream.Event, StreamChunk.Event, RequestError.Event,
-	StepResultEvent.Event, PreExecute.Event, ApprovalRequest.Event, ToolsExecute.Event, PostExecute.Event, ToolsResult.Event,
+	StepResultEvent.Event, PreExecute.Event, ApprovalRequest.Event, ToolsExecute.Event, PostExecute.Event, ToolsResult.Event, CodeLog.Event,
 	WriteIntent.Event, EditIntent.Event, FileObserved.Event,
 	TurnContinuation.Event, TurnStopping.Event, TurnAborting.Event, AgentError.Event,
 	CompactionBefore.Event, CompactionAfter.Event,

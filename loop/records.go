@@ -24,6 +24,8 @@ const (
 	RecToolResult        = "tool/result" // surface
 	RecToolRewritten     = "tool/rewritten"
 	RecTodos             = "todo/write" // the last one counts
+	RecCodeStart         = "tool/code-dispatch-start"
+	RecCodeDispatch      = "tool/code-dispatch"
 	RecApprovalAsked     = "approval/asked"
 	RecApprovalDecided   = "approval/decided"
 	RecScriptState       = "script/state"
@@ -160,6 +162,22 @@ type ToolResultRecord struct {
 type ErrorInfo struct {
 	Name string `json:"name"`
 	Code string `json:"code"`
+}
+
+// CodeStart is a call that a program of run_code makes, when it starts, before any policy.
+type CodeStart struct {
+	RootCallID   string          `json:"rootCallId"`   // of the model's call
+	ParentCallID string          `json:"parentCallId"` // of the run_code; the same, since a program runs no other
+	SubCallID    string          `json:"subCallId"`
+	Name         string          `json:"name"`
+	Arguments    json.RawMessage `json:"arguments"`
+}
+
+// CodeDispatch is what came of such a call, in the order of their starts.
+type CodeDispatch struct {
+	CodeStart
+	IsError bool          `json:"isError"`
+	Content []model.Block `json:"content"` // as tools/code-dispatch-log left it
 }
 
 // ToolRewritten says that a call ran with other arguments than the model asked for.

@@ -36,7 +36,7 @@ func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, er
 		return yes
 	}
 	for next < len(calls) || len(flying) > 0 {
-		if next < len(calls) && !act.aborted() && mayStart(flying, most, safe) {
+		if next < len(calls) && !act.aborted() && mayStart(len(flying), most, len(flying) > 0 && flying[len(flying)-1].parallel, safe) {
 			s, err := a.startCall(act, calls[next], safe())
 			if err != nil {
 				return false, a.drain(flying, err)
@@ -64,12 +64,13 @@ func (a *agent) runCalls(act *activity, calls []model.Block) (concluded bool, er
 	return concluded, nil
 }
 
-// mayStart applies the barriers and the cap.
-func mayStart(flying []*slot, most int, safe func() bool) bool {
-	if len(flying) == 0 {
+// mayStart applies the barriers and the cap: flying calls have started, the last of which
+// is parallel or not.
+func mayStart(flying, most int, parallel bool, safe func() bool) bool {
+	if flying == 0 {
 		return true
 	}
-	if len(flying) >= most || !flying[len(flying)-1].parallel {
+	if flying >= most || !parallel {
 		return false
 	}
 	return safe()

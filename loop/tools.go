@@ -274,6 +274,7 @@ func (a *agent) approve(act *activity, call ToolCall, found *callee, reason stri
 		return Judgement{Kind: Deny, Reason: err.Error()}
 	}
 	t := a.callAwaiting(act, call)
+	defer act.clock.pause()()
 	ap, err := ApprovalRequest.Run(a.h.Host, t, ApprovalPayload{ToolCall: call, Reason: reason, guarded: guarded}, func(p ApprovalPayload) (Approval, error) {
 		return a.askPerson(act, p, found)
 	})
@@ -403,6 +404,8 @@ func (c *callee) run(a *agent, act *activity, call ToolCall) ToolResult {
 	switch {
 	case c.script != nil:
 		res, err = c.script.execute(a, act, call, x)
+	case c.native != nil && c.native.Tool == RunCode():
+		res, err = c.runCode(a, act, call, x)
 	case c.native != nil:
 		res, err = c.runNative(a, act, call, x)
 	default:

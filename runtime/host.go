@@ -198,13 +198,23 @@ func (h *Host) tell(fn func(Observer)) {
 	fn(h.observer)
 }
 
-func (h *Host) report(f Failure) { h.tell(func(o Observer) { o.Failed(f) }) }
+func (h *Host) report(f Failure) {
+	if f.Instance != nil && f.Instance.sandbox != nil {
+		f.Instance.sandbox.Failed(f.Err)
+		return
+	}
+	h.tell(func(o Observer) { o.Failed(f) })
+}
 
 // Report tells the observer of a failure that happened on a script's behalf outside a
 // dispatch.
 func (h *Host) Report(f Failure) { h.report(f) }
 
 func (h *Host) log(in *Instance, level, text string) {
+	if in.sandbox != nil {
+		in.sandbox.Log(level, text)
+		return
+	}
 	h.tell(func(o Observer) { o.Logged(in, level, text) })
 }
 

@@ -62,6 +62,7 @@ type Instance struct {
 	refs       int // generations and activities that hold it
 	quarantine error
 	failed     error // a stand-in's reason: the script that it stands for could not be loaded
+	sandbox    *Sandbox
 }
 
 // offers is what a script has registered.

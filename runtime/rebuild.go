@@ -30,6 +30,9 @@ func (in *Instance) Rebuild(reason error) {
 	if in.state != stateActive && in.state != stateLoaded {
 		return // a script that dies while loading simply fails to load
 	}
+	if in.sandbox != nil {
+		return // a program is over with its VM
+	}
 	if in.quarantine != nil {
 		in.dead = reason // whoever lifts the quarantine tries again
 		return

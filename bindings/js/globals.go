@@ -98,6 +98,14 @@ func (g *globals) Has(key string) bool {
 	if key == bigGlobal {
 		return true
 	}
+	if s := g.v.in.Sandbox(); s != nil {
+		if _, ok := s.Globals[key]; ok {
+			return true
+		}
+		if scriptsOnly[key] {
+			return false
+		}
+	}
 	for _, k := range globalNames {
 		if k == key {
 			return true
@@ -122,7 +130,18 @@ var globalNames = []string{
 	"structuredClone", "AbortController", "AbortSignal", "TextEncoder", "TextDecoder", "URL", "URLSearchParams", "atob", "btoa",
 }
 
+// scriptsOnly are the globals that a program in a sandbox has not.
+var scriptsOnly = map[string]bool{"ctx": true, "require": true, "module": true, "exports": true}
+
 func (v *vm) makeGlobal(key string) goja.Value {
+	if s := v.in.Sandbox(); s != nil {
+		if x, ok := s.Globals[key]; ok {
+			return v.toJS(x)
+		}
+		if scriptsOnly[key] {
+			return nil
+		}
+	}
 	switch key {
 	case "ctx":
 		return v.wrapObject(v.in.Ctx(nil))

@@ -28,6 +28,9 @@ type module struct {
 // taken is what that file imports by name, which is looked for at once.
 func (v *vm) requireFrom(dir string, taken imports) goja.Value {
 	return v.native("require", func(c goja.FunctionCall) goja.Value {
+		if v.in.Sandbox() != nil {
+			panic(v.rt.NewTypeError("require: a program has no modules; what it needs from outside it gets from its tools"))
+		}
 		arg, ok := c.Argument(0).(goja.String)
 		if !ok {
 			panic(v.rt.NewTypeError("require: got %s, want string", typeName(c.Argument(0))))

@@ -20,7 +20,7 @@ func (s *sh) makeTools() []tool.Tool {
 		rg = ""
 	}
 	s.files = toolfs.New(toolfs.Config{Dir: s.dir, Check: s.policy.CheckPath, Ripgrep: rg})
-	return append([]tool.Tool{s.bash, todo.New()}, s.files.Tools()...)
+	return append([]tool.Tool{s.bash, todo.New(), loop.RunCode()}, s.files.Tools()...)
 }
 
 // watchTools has the tools know the agents that come and go. On the thread.

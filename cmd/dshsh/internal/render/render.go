@@ -166,15 +166,19 @@ var handlers = map[string]func(*Renderer, session.Record, *lines){
 	"tool/call":           (*Renderer).toolCall,
 	"tool/result":         (*Renderer).toolResult,
 	"tool/rewritten":      (*Renderer).toolRewritten,
-	"todo/write":          (*Renderer).todo,
-	"hook/decision":       (*Renderer).hookDecision,
-	"hook/error":          (*Renderer).hookError,
-	"script/quarantined":  (*Renderer).quarantined,
-	"llm/retry":           (*Renderer).retry,
-	"compaction/start":    (*Renderer).compactionStart,
-	"compaction/summary":  (*Renderer).compactionSummary,
-	"compaction/end":      (*Renderer).compactionEnd,
-	"session/lost":        (*Renderer).lost,
+
+	"tool/code-dispatch-start": (*Renderer).codeStart,
+	"tool/code-dispatch":       (*Renderer).codeDispatch,
+
+	"todo/write":         (*Renderer).todo,
+	"hook/decision":      (*Renderer).hookDecision,
+	"hook/error":         (*Renderer).hookError,
+	"script/quarantined": (*Renderer).quarantined,
+	"llm/retry":          (*Renderer).retry,
+	"compaction/start":   (*Renderer).compactionStart,
+	"compaction/summary": (*Renderer).compactionSummary,
+	"compaction/end":     (*Renderer).compactionEnd,
+	"session/lost":       (*Renderer).lost,
 }
 
 // lines collects whole lines. One call of the Renderer uses it.
