@@ -419,12 +419,10 @@ func (p *codeRun) logged(call ToolCall, res ToolResult) []model.Block {
 }
 
 func callError(res ToolResult) error {
-	e := &runtime.ScriptError{Name: "ToolError", Message: model.PlainText(res.Content)}
-	if res.Error != nil {
-		e.Message = res.Error.Message
-		if res.Error.Info != nil {
-			e.Name, e.Code = res.Error.Info.Name, res.Error.Info.Code
-		}
+	// The content, not the error: it is what policies have let through.
+	e := &runtime.ScriptError{Name: "ToolError", Message: strings.TrimPrefix(model.PlainText(res.Content), "Error: ")}
+	if res.Error != nil && res.Error.Info != nil {
+		e.Name, e.Code = res.Error.Info.Name, res.Error.Info.Code
 	}
 	return e
 }

@@ -316,7 +316,8 @@ func TestEveryCataloguedEventFires(t *testing.T) {
 	files := fs.New(fs.Config{Dir: t.TempDir()})
 	w := newWorld(t, modeltest.New(modeltest.Fail("SERVER", "x"), modeltest.Tool("c1", "echo", `{"text":"r"}`),
 		modeltest.Tool("c2", "write", `{"path":"f","content":"a"}`), modeltest.Tool("c3", "edit", `{"path":"f","old":"a","new":"b"}`),
-		modeltest.Text("a"), modeltest.Hang("partial")).Otherwise(modeltest.Text("ok")), withTools(echo{}, files.Write(), files.Edit()), withEngines, withPolicy(testPolicy{def: asks}, func(context.Context, loop.Question) (loop.Answer, error) { return loop.Answer{Allow: true}, nil }))
+		modeltest.Tool("c4", "run_code", `{"code":"await tools.echo({text:'x'})"}`),
+		modeltest.Text("a"), modeltest.Hang("partial")).Otherwise(modeltest.Text("ok")), withTools(echo{}, files.Write(), files.Edit(), loop.RunCode()), withEngines, withPolicy(testPolicy{def: asks}, func(context.Context, loop.Question) (loop.Answer, error) { return loop.Answer{Allow: true}, nil }))
 	var code strings.Builder
 	for _, e := range loop.Catalogue().Events() {
 		body := ""
