@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -70,6 +71,11 @@ type Agent interface {
 	ContextFill() (tokens, window int)
 	// ContextUse lists what the next request is made of. It may wait before the first one.
 	ContextUse() (ContextUse, error)
+	// UserCall runs a tool for the person at the prompt, beside whatever the agent does:
+	// scripts and guards judge it as a call of the model (its By is ByUser), but what would
+	// be asked is allowed unless a guard asks. It is no part of the conversation, and ends
+	// with ctx, whose cause is a *Cause. It waits for the tool.
+	UserCall(ctx context.Context, name string, args json.RawMessage) (ToolResult, error)
 	// Use gives the agent a tool of its own, in front of the host's of that name.
 	Use(t tool.Tool) error
 	// Tools describes the tools that the agent has now, in no order. On the host thread.

@@ -21,7 +21,11 @@ type ToolCall struct {
 	Name       string          `json:"name"`
 	Arguments  json.RawMessage `json:"arguments"` // parsed; a string when the model's text was no JSON
 	Signal     *runtime.Signal `json:"signal"`
+	By         string          `json:"by,omitempty"` // ByUser: the person at the prompt asks for it, not the model
 }
+
+// ByUser is ToolCall.By of a call that a person has typed.
+const ByUser = "user"
 
 // ToolName implements runtime.ToolPayload.
 func (c ToolCall) ToolName() string { return c.Name }

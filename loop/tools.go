@@ -204,6 +204,9 @@ func (a *agent) permit(act *activity, call *ToolCall, found *callee) (res ToolRe
 			j.Kind, j.Reason = d.Kind, d.Reason
 		}
 	}
+	if j.Kind == Ask && call.By == ByUser && !guarded {
+		j.Kind = Allow // who would be asked is who asks for it
+	}
 	if j.Kind == Ask {
 		j = a.approve(act, *call, found, j.Reason, guarded)
 	}

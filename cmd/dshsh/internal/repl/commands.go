@@ -110,6 +110,7 @@ func (l *Loop) runScriptCommand(g *runtime.Generation, c *loop.Command, args str
 
 func (l *Loop) cmdHelp(ctx context.Context, _ string) {
 	l.Say("Type to ask; while the agent works, Enter steers it and `>> text` queues a prompt. `@file` adds a file. " +
+		"!command runs a command and adds its output to the context, !!command only runs it. " +
 		"Ctrl-C cancels the turn, again drops the queue; at an empty idle prompt it leaves.")
 	rows := make([][2]string, 0, len(commands))
 	for _, c := range commands {

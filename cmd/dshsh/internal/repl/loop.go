@@ -69,8 +69,10 @@ type Loop struct {
 
 	opening atomic.Int32 // agents that are being made for the prompt
 
-	mu    sync.Mutex // guards agent
-	agent loop.Agent
+	mu      sync.Mutex // guards what follows
+	agent   loop.Agent
+	owned   map[int]context.CancelCauseFunc // commands of the person's own that run
+	nextOwn int
 
 	listed    []string // ids of the sessions that were listed last
 	queued    []string // ids of the messages that /queue showed last; nil = not asked
@@ -85,7 +87,7 @@ type Loop struct {
 // NewLoop makes a loop for an editor that is live.
 func NewLoop(ed *Editor, shell Shell, color bool, now func() time.Time) *Loop {
 	cols, _ := ed.Size()
-	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{}, left: map[loop.Agent]bool{}, compacting: map[loop.Agent]bool{},
+	return &Loop{ed: ed, shell: shell, now: now, quit: make(chan struct{}), held: map[string]int{}, owned: map[int]context.CancelCauseFunc{}, left: map[loop.Agent]bool{}, compacting: map[loop.Agent]bool{},
 		look: render.Options{Width: cols, Color: color, Show: true}}
 }
 
@@ -376,6 +378,11 @@ func (l *Loop) holder(at *runtime.Listener) string {
 // interrupt: once cancels the turn and keeps the queue, twice clears the queue, at an
 // idle empty prompt it leaves.
 func (l *Loop) interrupt(ev Event) (done bool) {
+	if l.cancelOwn() {
+		l.ed.PutBack(ev)
+		l.Say("cancelling the command")
+		return false
+	}
 	a := l.Agent()
 	running, queued, holder := l.state(a)
 	again := l.now().Sub(l.lastCtrlC) < twice
@@ -416,7 +423,7 @@ func (l *Loop) line(ctx context.Context, text string) {
 	case strings.HasPrefix(text, "/"):
 		l.command(ctx, text)
 	case strings.HasPrefix(text, "!"):
-		l.Say("`!` commands are not there yet: ask for it, or leave the shell")
+		l.bang(text)
 	case strings.HasPrefix(text, ">>"):
 		if text = strings.TrimSpace(text[2:]); text != "" {
 			l.send(text, true)
