@@ -113,14 +113,15 @@ type Host struct {
 	agents    []*agent        // in the order of their creation
 	reserved  map[string]bool // ids of agents that are being made
 
-	parallel   int                        // tool bodies that may overlap
-	ops        int                        // nested host operations
-	publishing int                        // session/event dispatches in progress: nothing can append
-	deferred   []deferredOp               // rule 7: waits for the outermost operation's end
-	dropped    map[string]int             // by script: operations refused beyond the cap
-	warned     map[string]bool            // who was told of as dropped, since a person's last message
-	checked    map[*runtime.Instance]bool // looked at by checkScripts
-	current    *agent                     // the one that ctx.agents.current means to a prompt
+	parallel   int                           // tool bodies that may overlap
+	ops        int                           // nested host operations
+	publishing int                           // session/event dispatches in progress: nothing can append
+	deferred   []deferredOp                  // rule 7: waits for the outermost operation's end
+	dropped    map[string]int                // by script: operations refused beyond the cap
+	warned     map[string]bool               // who was told of as dropped, since a person's last message
+	checked    map[*runtime.Instance]bool    // looked at by checkScripts
+	written    map[string]*runtime.Allowance // by script: of writes to agent.state
+	current    *agent                        // the one that ctx.agents.current means to a prompt
 
 	logsMu sync.Mutex // guards logs
 	logs   map[*session.Log]struct{}
@@ -134,7 +135,7 @@ type deferredOp struct {
 
 // New returns a host with no agents.
 func New(cfg Config) (*Host, error) {
-	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, reserved: map[string]bool{}, warned: map[string]bool{}, checked: map[*runtime.Instance]bool{}, logs: map[*session.Log]struct{}{}}
+	h := &Host{cfg: cfg, providers: map[string]model.Provider{}, tools: map[string]*nativeTool{}, reserved: map[string]bool{}, warned: map[string]bool{}, checked: map[*runtime.Instance]bool{}, written: map[string]*runtime.Allowance{}, logs: map[*session.Log]struct{}{}}
 	if h.cfg.Notices == nil {
 		h.cfg.Notices = NoNotices{}
 	}

@@ -16,6 +16,14 @@ import (
 // one session may have together.
 const MaxScriptState = 1 << 20
 
+// Each write is a record that stays in the log: so many bytes of them one script may write
+// at once, in all sessions, and so many a second after that.
+const (
+	stateBurst = 16 << 20
+	stateRate  = 64 << 10
+	recordCost = 200 // of what is around a key and its value
+)
+
 // ScriptState is one write to agent.state: null removes a key.
 type ScriptState struct {
 	Script string                     `json:"script"` // "project/guard.js"
@@ -228,6 +236,9 @@ func (b *stateBag) sizeWith(key string, raw json.RawMessage) int {
 // makes it does not hear of it.
 func (b *stateBag) write(key string, raw json.RawMessage) error {
 	a := b.a
+	if !a.h.mayWrite(b.script, recordCost+cost(key, raw)) {
+		return fmt.Errorf("agent.state.%s: %s has written more than %d MiB in a short time, and may go on with %d KiB a second: write less often, or less", key, b.script, stateBurst>>20, stateRate>>10)
+	}
 	by := a.h.Emitting()
 	if a.h.publishing == 0 {
 		return b.put(key, raw, by)
@@ -241,6 +252,16 @@ func (b *stateBag) write(key string, raw json.RawMessage) error {
 		}
 	}, func() { b.drop(w) })
 	return nil
+}
+
+// mayWrite takes n bytes of what a script may write to agent.state.
+func (h *Host) mayWrite(script string, n int) bool {
+	w := h.written[script]
+	if w == nil {
+		w = &runtime.Allowance{Burst: stateBurst, Rate: stateRate}
+		h.written[script] = w
+	}
+	return w.Take(float64(n))
 }
 
 func (b *stateBag) put(key string, raw json.RawMessage, by *runtime.Listener) error {

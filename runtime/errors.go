@@ -60,12 +60,15 @@ func (e *ScriptError) Error() string {
 // shown to people and models, and recorded.
 const MaxMessage = 8 << 10
 
-// Brief cuts a text of a script's to MaxMessage.
-func Brief(text string) string {
-	if len(text) <= MaxMessage {
+// Brief cuts a text of a script's to MaxMessage: its beginning and its end are kept.
+func Brief(text string) string { return shorten(text, MaxMessage) }
+
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:MaxMessage], ""), len(text))
+	head, tail := text[:limit*3/4], text[len(text)-limit/4:]
+	return fmt.Sprintf("%s... (%s bytes left out) ...%s", strings.ToValidUTF8(head, ""), thousands(len(text)-len(head)-len(tail)), strings.ToValidUTF8(tail, ""))
 }
 
 // Unwrap gives what Go put in.

@@ -198,10 +198,17 @@ func (h *Host) tell(fn func(Observer)) {
 	fn(h.observer)
 }
 
+// report tells the observer of a failure, of a script's unless it has told of many lately.
 func (h *Host) report(f Failure) {
-	if f.Instance != nil && f.Instance.sandbox != nil {
-		f.Instance.sandbox.Failed(f.Err)
-		return
+	if in := f.Instance; in != nil {
+		if in.sandbox != nil {
+			in.sandbox.Failed(f.Err)
+			return
+		}
+		in.lastFailure = f
+		if !in.failures.pass(in, 1, in.tellFailures) {
+			return
+		}
 	}
 	h.tell(func(o Observer) { o.Failed(f) })
 }
@@ -217,9 +224,6 @@ func (h *Host) log(in *Instance, level, text string) {
 	}
 	h.tell(func(o Observer) { o.Logged(in, level, text) })
 }
-
-// Log is what console and print of a binding call.
-func (in *Instance) Log(level, text string) { in.host.log(in, level, text) }
 
 // changed invalidates what generations have cached.
 func (h *Host) changed() { h.version++ }

@@ -59,6 +59,10 @@ type Instance struct {
 	halts    int // counts halt: what was spawned before has ended
 	pending  int // spawned functions that have not begun
 
+	lines, failures flood
+	lastFailure     Failure
+	asking          int // questions that are open
+
 	refs       int // generations and activities that hold it
 	quarantine error
 	failed     error // a stand-in's reason: the script that it stands for could not be loaded

@@ -207,6 +207,7 @@ func (in *Instance) dispose() {
 	}
 	in.undo = nil
 	in.state = stateDisposed
+	in.endFloods()
 	if in.vm != nil {
 		in.vm.Close()
 	}

@@ -35,7 +35,8 @@ func (g *Generation) Failed() []*Instance {
 // newInstance is an instance that is loading.
 func (h *Host) newInstance(f ScriptFile) *Instance {
 	in := &Instance{ID: f.ID, Layer: f.Layer, File: f.File, Path: f.Path, Hash: f.Hash, host: h, program: f.Program,
-		timers: map[*pendingTimer]struct{}{}, ctxs: map[any]*Ctx{}}
+		timers: map[*pendingTimer]struct{}{}, ctxs: map[any]*Ctx{},
+		lines: flood{allowance: Allowance{Burst: lineBurst, Rate: lineRate}}, failures: flood{allowance: Allowance{Burst: failureBurst, Rate: failureRate}}}
 	in.ctx, in.cancel = context.WithCancelCause(context.Background())
 	in.bg, in.cancelBg = context.WithCancelCause(context.Background())
 	h.instances[in] = struct{}{}

@@ -72,7 +72,9 @@ var uiClass = &Class{Name: "ui", Doc: "The person at the prompt. Without one, qu
 			return nil, err
 		}
 		if u := c.Instance.host.ui; u != nil {
-			u.Notify(c.Instance, text)
+			if text, ok := c.Instance.printable(text); ok {
+				u.Notify(c.Instance, text)
+			}
 		}
 		return nil, nil
 	}},
@@ -116,6 +118,11 @@ func (c *Call) ask(kind string, items []string) (Answer, error) {
 	if h.ui == nil {
 		return Answer{}, fmt.Errorf("%s: %w", c.Name, ErrNobody)
 	}
+	if err := c.Instance.mayAsk(c.Name); err != nil {
+		return Answer{}, err
+	}
+	c.Instance.asking++
+	defer func() { c.Instance.asking-- }()
 	hook := h.Thread.CurrentHook()
 	q.Owner = hook.Owner()
 	defer hook.asks(c)()
