@@ -136,6 +136,28 @@ func TestReferences(t *testing.T) {
 	}
 }
 
+// A schema that contains itself in two ways for the same part doubles with every level; one
+// that does so for different parts may be of any size.
+func TestSchemaThatContainsItselfTwice(t *testing.T) {
+	twice, err := CompileSchema("x", json.RawMessage(`{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[
+		{"properties":{"n":{"$ref":"#/$defs/n"}},"required":["a"]},{"properties":{"n":{"$ref":"#/$defs/n"}}}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deep := func(n int) string { return strings.Repeat(`{"n":`, n) + "{}" + strings.Repeat("}", n) }
+	checkArgsError(t, "8 levels", twice.Validate(json.RawMessage(deep(8))), "")
+	err = twice.Validate(json.RawMessage(deep(40))) // 2 to the 40th: it would never end
+	if err == nil || !strings.Contains(err.Error(), "nested too deep") {
+		t.Errorf("40 levels: %v", err)
+	}
+	tree, err := CompileSchema("x", json.RawMessage(`{"type":"object","properties":{"n":{"$ref":"#"},"items":{"type":"array","items":{"$ref":"#"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkArgsError(t, "a long list", tree.Validate(json.RawMessage(`{"items":[{}`+strings.Repeat(`,{"n":{}}`, 10_000)+`]}`)), "")
+	checkArgsError(t, "a deep list", tree.Validate(json.RawMessage(deep(40))), "")
+}
+
 func checkArgsError(t *testing.T, args string, err error, want string) {
 	t.Helper()
 	if want == "" {

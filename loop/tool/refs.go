@@ -37,6 +37,7 @@ type refs struct {
 	root  any
 	nodes map[string]*refNode // by JSON pointer
 	queue []string            // those whose edges are to be found
+	again bool                // one contains itself
 }
 
 type refNode struct {
@@ -48,33 +49,39 @@ type refNode struct {
 
 type refEdge struct {
 	ptr  string
-	same bool // judges the same value
+	same bool   // judges the same value
+	name string // else: the member of that name; "" = any member or item
 }
 
-// checkRefs says whether every reference of a schema can be followed to its end.
-func checkRefs(parameters json.RawMessage) error {
+// checkRefs says whether every reference of a schema can be followed to its end. It
+// returns the graph of one whose references lead back to itself for parts of the value: how
+// often such a schema is gone through depends on the value.
+func checkRefs(parameters json.RawMessage) (cyclic *refs, err error) {
 	w := &refs{nodes: map[string]*refNode{}}
 	if err := json.Unmarshal(parameters, &w.root); err != nil {
-		return err
+		return nil, err
 	}
 	w.node("", w.root)
 	for len(w.queue) > 0 {
 		ptr := w.queue[0]
 		w.queue = w.queue[1:]
 		if err := w.edges(ptr); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	done := map[string]bool{}
 	for ptr := range w.nodes {
 		if at := w.endless(ptr, done); at != "" {
-			return fmt.Errorf("%q refers to itself for the same value, so it could never be checked", at)
+			return nil, fmt.Errorf("%q refers to itself for the same value, so it could never be checked", at)
 		}
 	}
 	if w.size("") > maxUnfolded {
-		return fmt.Errorf("its references unfold to more than %d schemas", maxUnfolded)
+		return nil, fmt.Errorf("its references unfold to more than %d schemas", maxUnfolded)
 	}
-	return nil
+	if !w.again {
+		return nil, nil
+	}
+	return w, nil
 }
 
 func (w *refs) node(ptr string, v any) {
@@ -91,9 +98,9 @@ func (w *refs) edges(ptr string) error {
 	if !ok {
 		return nil
 	}
-	add := func(to string, v any, same bool) {
+	add := func(to string, v any, same bool, name string) {
 		w.node(to, v)
-		n.to = append(n.to, refEdge{to, same})
+		n.to = append(n.to, refEdge{to, same, name})
 	}
 	for key, held := range s {
 		how, at := subschemas[key], ptr+"/"+escape(key)
@@ -101,17 +108,21 @@ func (w *refs) edges(ptr string) error {
 		switch x := held.(type) {
 		case map[string]any:
 			if how&holdsOne != 0 {
-				add(at, x, same)
+				add(at, x, same, "")
 			}
 			if how&holdsMap != 0 {
 				for name, v := range x {
-					add(at+"/"+escape(name), v, same)
+					member := ""
+					if key == "properties" {
+						member = name
+					}
+					add(at+"/"+escape(name), v, same, member)
 				}
 			}
 		case []any:
 			if how&holdsList != 0 {
 				for i, v := range x {
-					add(at+"/"+strconv.Itoa(i), v, same)
+					add(at+"/"+strconv.Itoa(i), v, same, "")
 				}
 			}
 		case string:
@@ -121,7 +132,7 @@ func (w *refs) edges(ptr string) error {
 				if err != nil {
 					return fmt.Errorf("$ref %q: %w", x, err)
 				}
-				add(to, v, true)
+				add(to, v, true, "")
 			case "$dynamicRef", "$recursiveRef":
 				return fmt.Errorf("%s is not supported", key)
 			}
@@ -158,6 +169,7 @@ func (w *refs) size(ptr string) int {
 	n := w.nodes[ptr]
 	switch {
 	case n.open:
+		w.again = true
 		return 1 // again, for a part of the value
 	case n.size > 0:
 		return n.size
@@ -170,6 +182,88 @@ func (w *refs) size(ptr string) int {
 	}
 	n.size = size
 	return size
+}
+
+// A schema whose references lead back to itself is gone through at most so often for one
+// value, and so often more for each part of it: with two ways for the same part, what there
+// is to do doubles with every level.
+const (
+	maxVisits     = 200_000
+	maxPartVisits = 50
+)
+
+// endlessFor says that a validator would go through the schema too often for a value.
+func (w *refs) endlessFor(value any) bool {
+	parts := 0
+	v := partOf(value, &parts)
+	c := &visits{refs: w, most: maxVisits + maxPartVisits*parts, counted: map[visit]int{}}
+	return c.of("", v) > c.most
+}
+
+// visits counts how often a validator goes through schemas for one value: at most so often,
+// since some parts are judged by fewer. Used by one goroutine.
+type visits struct {
+	*refs
+	most    int // no further
+	counted map[visit]int
+}
+
+func (w *visits) of(ptr string, v *part) int {
+	key := visit{ptr, v}
+	if n, ok := w.counted[key]; ok {
+		return n
+	}
+	n := 1
+	for _, e := range w.nodes[ptr].to {
+		switch {
+		case e.same:
+			n += w.of(e.ptr, v)
+		case e.name != "":
+			if m := v.members[e.name]; m != nil {
+				n += w.of(e.ptr, m)
+			}
+		default:
+			for _, m := range v.members {
+				n += w.of(e.ptr, m)
+			}
+			for _, m := range v.items {
+				n += w.of(e.ptr, m)
+			}
+		}
+		if n = min(n, w.most+1); n > w.most {
+			break
+		}
+	}
+	w.counted[key] = n
+	return n
+}
+
+type visit struct {
+	ptr string
+	v   *part
+}
+
+// part is a value with an identity. Immutable once made.
+type part struct {
+	members map[string]*part
+	items   []*part
+}
+
+func partOf(v any, n *int) *part {
+	p := &part{}
+	*n++
+	switch v := v.(type) {
+	case map[string]any:
+		p.members = make(map[string]*part, len(v))
+		for name, m := range v {
+			p.members[name] = partOf(m, n)
+		}
+	case []any:
+		for _, m := range v {
+			p.items = append(p.items, partOf(m, n))
+		}
+	}
+	return p
 }
 
 // find follows a reference within the document: a JSON pointer behind #.

@@ -15,6 +15,7 @@ import (
 type Schema struct {
 	name     string
 	resolved *jsonschema.Resolved // nil: everything that is an object fits
+	cyclic   *refs                // of a schema that contains itself, else nil
 	top      topLevel
 }
 
@@ -48,7 +49,7 @@ func CompileSchema(name string, parameters json.RawMessage) (*Schema, error) {
 	// The validator refuses drafts that it does not know; the keywords that tools use
 	// mean the same in all of them.
 	schema.Schema = ""
-	err := checkRefs(parameters)
+	cyclic, err := checkRefs(parameters)
 	var resolved *jsonschema.Resolved
 	if err == nil {
 		resolved, err = resolve(&schema)
@@ -56,7 +57,7 @@ func CompileSchema(name string, parameters json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: parameters are no JSON Schema: %w", name, err)
 	}
-	s.resolved = resolved
+	s.resolved, s.cyclic = resolved, cyclic
 	return s, nil
 }
 
@@ -98,6 +99,9 @@ func (s *Schema) Validate(args json.RawMessage) error {
 			return InvalidArgs("%s: argument %q: %v", s.name, name, err)
 		}
 		instance[name] = v
+	}
+	if s.cyclic != nil && s.cyclic.endlessFor(instance) {
+		return InvalidArgs("%s: the arguments are nested too deep for the tool's schema, which contains itself in more than one way: checking them would take too long", s.name)
 	}
 	if err := validate(s.resolved, instance); err != nil {
 		return InvalidArgs("%s: %s", s.name, validationMessage(err))
