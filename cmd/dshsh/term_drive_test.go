@@ -174,6 +174,6 @@ ctx.tool({ name: 'lucky', description: 'Gives a number. Always the same.', param
 	s.enter("/state")
 	s.WaitFor(`turns = {"list":[1,2],"n":1}`)
 	s.enter("/tools")
-	s.WaitFor("  lucky  Gives a number.\n")
+	s.WaitMatch(`(?m)^  lucky +Gives a number\.$`)
 	s.quit()
 }
