@@ -136,6 +136,7 @@ func newRoot(e *Env) *cobra.Command {
 		return usage(fmt.Errorf("%s; `%s --help` lists the flags", notNumber.ReplaceAllString(err.Error(), "want a whole number"), c.CommandPath()))
 	})
 	f.add(root, false)
+	root.Flags().StringVarP(&f.file, "file", "f", "", "take the prompt's lines from this file, one after the other, and end")
 	run := &cobra.Command{
 		Use:   "run [flags] PROMPT...",
 		Short: "Ask once: the reply on standard output, everything else on standard error",
@@ -190,6 +191,7 @@ type flags struct {
 	maxRetries               int
 	given                    map[string]any // by key of the configuration
 	json                     bool
+	file                     string // of prompt lines
 }
 
 func (f *flags) add(c *cobra.Command, run bool) {

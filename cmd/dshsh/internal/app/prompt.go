@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,6 +98,20 @@ func (p *prompt) SetRoute(a loop.Agent, route string) error {
 
 // runPrompt is `dshsh` without a command.
 func runPrompt(ctx context.Context, e *Env, f *flags) error {
+	if f.file != "" {
+		path := f.file
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(e.Dir, path)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return usage(fmt.Errorf("--file: %w", err))
+		}
+		defer file.Close()
+		lines := *e
+		lines.Stdin, lines.TTY = file, false
+		e = &lines
+	}
 	// From here to the very end: a signal that comes while what the shell started is being
 	// ended must not keep that from being done.
 	sigs, stopSignals := e.Signals(interrupts...)

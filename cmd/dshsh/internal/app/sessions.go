@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,10 +21,11 @@ import (
 func newSessionCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{Use: "session", Short: "Look at stored sessions", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	all := false
+	all, asJSON := false, false
 	list := &cobra.Command{Use: "list", Short: "List the sessions of this folder, newest first", Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return listSessions(e, all) }}
+		RunE: func(*cobra.Command, []string) error { return listSessions(e, all, asJSON) }}
 	list.Flags().BoolVarP(&all, "all", "a", false, "of all folders")
+	list.Flags().BoolVar(&asJSON, "json", false, "as JSON, one session a line")
 	show := &cobra.Command{Use: "show [ID]", Short: "Show a session, by default the newest of this folder", Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return showSession(e, args) }}
 	check := &cobra.Command{Use: "check [ID]", Short: "Check a session's log, by default the newest of this folder", Args: cobra.MaximumNArgs(1),
@@ -64,7 +66,21 @@ func newestSession(store *session.Store, dir string) (string, error) {
 	return info.ID, err
 }
 
-func listSessions(e *Env, all bool) error {
+// sessionEntry is a line of `session list --json`. Times are milliseconds since 1970. Plain
+// data.
+type sessionEntry struct {
+	ID      string `json:"id"`
+	Cwd     string `json:"cwd"`
+	Title   string `json:"title,omitempty"`
+	Created int64  `json:"created"`
+	Updated int64  `json:"updated"`
+	Records int    `json:"records"` // -1: not counted, since the log is large
+	Parent  string `json:"parent,omitempty"`
+	OpenIn  string `json:"openIn,omitempty"`
+	Warning string `json:"warning,omitempty"`
+}
+
+func listSessions(e *Env, all, asJSON bool) error {
 	store, _, err := sessionStore(e, nil, false)
 	if err != nil {
 		return err
@@ -84,6 +100,17 @@ func listSessions(e *Env, all bool) error {
 			continue
 		}
 		n++
+		if asJSON {
+			entry := sessionEntry{ID: in.ID, Cwd: in.Header.Cwd, Title: sessionTitle(store, in.ID), Created: in.Header.CreatedAt, Updated: in.Updated,
+				Records: int(in.Records), Parent: in.Header.ParentSession, Warning: in.Warning}
+			if in.Holder != nil {
+				entry.OpenIn = in.Holder.String()
+			}
+			if err := json.NewEncoder(e.Stdout).Encode(entry); err != nil {
+				return err
+			}
+			continue
+		}
 		line := sessionLine(in)
 		if title := sessionTitle(store, in.ID); title != "" && in.Warning == "" {
 			line += "\t" + render.Visible(title)

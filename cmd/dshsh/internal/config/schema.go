@@ -42,7 +42,7 @@ var keys = []Key{
 		Doc: "Refuse the file tools all that lies outside of the project's folder, instead of asking. A project can only set true. Commands are not confined."},
 	{Name: "policies", Kind: kindList, Default: "none", Project: true,
 		Doc: "Bundled policies that are switched on, as with `--policy`. What the places name adds up."},
-	{Name: "bell", Kind: kindBool, Default: "false", Doc: "Let the terminal ring when a question waits."},
+	{Name: "bell", Kind: kindBool, Default: "false", Doc: "Let the terminal ring when a question waits, and when a turn of ten seconds or more has ended."},
 	{Name: "deepseek.key", Kind: kindText, Env: "DEEPSEEK_API_KEY", Secret: true, Doc: "The key of the service."},
 	{Name: "deepseek.base-url", Kind: kindText, Default: "the service's own", Env: "DEEPSEEK_BASE_URL", Doc: "The address of the service."},
 	{Name: "openai.key", Kind: kindText, Env: "OPENAI_API_KEY", Secret: true, Doc: "The key of the service."},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
@@ -17,7 +18,8 @@ type seat struct {
 	name  string // what /agent calls it
 	agent loop.Agent
 	out   *render.Renderer
-	shown bool // its story so far is on the screen
+	shown bool      // its story so far is on the screen
+	since time.Time // when it last began to work
 }
 
 // seats are the agents that live, in the order in which they came. Used on the thread.

@@ -114,7 +114,7 @@ func (l *Loop) Run(ctx context.Context, a loop.Agent) error {
 		loop.AgentError.On(h.Host, l.blame)
 		loop.AgentDisposed.On(h.Host, l.unseat)
 		loop.SessionEvent.On(h.Host, l.record)
-		loop.AgentStatus.On(h.Host, func(loop.StatusPayload) error { l.status(); return nil })
+		loop.AgentStatus.On(h.Host, l.turned)
 		loop.InboxInserted.On(h.Host, func(loop.InboxPayload) error { l.status(); return nil })
 		loop.InboxClaimed.On(h.Host, func(loop.InboxPayload) error { l.status(); return nil })
 		loop.InboxDiscarded.On(h.Host, func(loop.InboxPayload) error { l.status(); return nil })
@@ -285,6 +285,22 @@ func (l *Loop) blame(p loop.ErrorPayload) error {
 // fillShown is from what part of the model's window on the status line tells how full it
 // is: before, there is nothing to think about.
 const fillShown = 10
+
+// longTurn is how long a turn takes after whose end a person may have turned away.
+const longTurn = 10 * time.Second
+
+// turned is told that an agent has begun or ended to work. On the thread.
+func (l *Loop) turned(p loop.StatusPayload) error {
+	if s := l.seats.of(p.Agent); s != nil {
+		if p.Status == loop.StatusRunning {
+			s.since = l.now()
+		} else if l.now().Sub(s.since) >= longTurn {
+			l.ed.Ring()
+		}
+	}
+	l.status()
+	return nil
+}
 
 // status renews the status line. On the thread.
 func (l *Loop) status() {
