@@ -1,8 +1,10 @@
 package loop
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 
 	"dshsh/loop/model"
@@ -14,6 +16,9 @@ type RetryPolicy struct {
 	Codes      []string `json:"codes"`  // failures that are worth another try
 	BaseMs     int64    `json:"baseMs"` // the first delay; each further one is twice as long
 	MaxMs      int64    `json:"maxMs"`  // the longest delay; a provider that asks for more ends it
+	// Refused is how often a connection that was refused is tried again, if less than
+	// MaxRetries: where the server is to run on this machine, it does not. 0 = MaxRetries.
+	Refused int `json:"-"`
 }
 
 // DefaultRetry is the policy where Config.Retry is nil.
@@ -74,9 +79,9 @@ func (a *agent) recover(act *activity, req *model.Request, f *model.Failure) (ag
 	p := RequestErrorPayload{Agent: a, Turn: act.turn, Step: act.step, Provider: req.Provider, Failure: f, RetryPolicy: pol, Signal: act.signal}
 	rec := Retry{RetryID: a.newID("retry-"), Turn: act.turn, Step: act.step, Provider: req.Provider, Mode: retryAlways, PolicyKey: "listener", Failure: f}
 	r, err := RequestError.Run(a.h.Host, a.awaiting(act), p, func(RequestErrorPayload) (Recovery, error) {
-		if n := act.retries[retryNormal+" "+req.Provider]; pol != nil && n < pol.MaxRetries && slices.Contains(pol.Codes, f.Code) {
+		if n := act.retries[retryNormal+" "+req.Provider]; pol != nil && n < pol.most(f) && slices.Contains(pol.Codes, f.Code) {
 			if ms, ok := pol.delay(n, f); ok {
-				rec.Mode, rec.PolicyKey, rec.MaxRetries = retryNormal, "default", pol.MaxRetries
+				rec.Mode, rec.PolicyKey, rec.MaxRetries = retryNormal, "default", pol.most(f)
 				return Recovery{Kind: "retry", AfterMs: ms}, nil
 			}
 		}
@@ -103,6 +108,14 @@ func (a *agent) recover(act *activity, req *model.Request, f *model.Failure) (ag
 	}
 	_, err = a.append(RecRetryStarted, RetryStarted{RetryID: rec.RetryID, Turn: act.turn, Step: act.step, Retry: rec.Retry})
 	return err == nil, err
+}
+
+// most is how often a call that failed so is tried again.
+func (p *RetryPolicy) most(f *model.Failure) int {
+	if p.Refused > 0 && errors.Is(f, syscall.ECONNREFUSED) {
+		return min(p.Refused, p.MaxRetries)
+	}
+	return p.MaxRetries
 }
 
 // delay is how long to wait before retry n (from 0): what the provider asked for, or a

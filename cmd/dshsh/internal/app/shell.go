@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,6 +197,11 @@ func (s *sh) retry(provider string) *loop.RetryPolicy {
 	p := loop.DefaultRetry
 	if s.cfg.MaxRetries >= 0 {
 		p.MaxRetries = s.cfg.MaxRetries
+	}
+	for _, svc := range s.cfg.Services {
+		if u, err := url.Parse(svc.BaseURL); svc.Name == provider && err == nil && loopback(u.Hostname()) {
+			p.Refused = 1
+		}
 	}
 	return &p
 }

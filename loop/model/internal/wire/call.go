@@ -238,7 +238,8 @@ func (s Service) unreachable(err error) *model.Failure {
 	case errors.As(err, &dns):
 		return model.Failf(model.CodeTransport, "the host of %s was not found; check the address and the network: %w", s.Host, err)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return model.Failf(model.CodeTransport, "nothing answers at %s; is the server running there? %w", s.Host, err)
+		// Go's own words say no more than these.
+		return model.Failf(model.CodeTransport, "nothing answers at %s: start the server there, or give another address with --base-url", s.Host).WithCause(err)
 	case errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
 		return model.Failf(model.CodeUnknown, "the certificate of %s is not accepted: %w", s.Host, err)
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
