@@ -173,7 +173,7 @@ func (s Subject) unreachable(t *testing.T) {
 		says    string
 		is      error
 	}{
-		{"nobody there", Options{BaseURL: nobody}, model.CodeTransport, "is the server running there?", syscall.ECONNREFUSED},
+		{"nobody there", Options{BaseURL: nobody}, model.CodeTransport, "start the server there", syscall.ECONNREFUSED},
 		{"no such host", broken(&net.DNSError{Err: "no such host", Name: "x", IsNotFound: true}), model.CodeTransport, "was not found", nil},
 		{"certificate", Options{BaseURL: secure.URL}, model.CodeUnknown, "certificate", nil},
 		{"no TLS", Options{BaseURL: strings.Replace(plain.URL, "http", "https", 1)}, model.CodeUnknown, "does not speak TLS", nil},
