@@ -49,6 +49,7 @@ type bench struct {
 	watch  time.Duration // how long an idle shell is watched
 	dir    string        // for everything that is written
 	binary string
+	static bool // builds it without C
 	out    io.Writer
 }
 
@@ -57,7 +58,7 @@ func main() {
 		reportPeak(os.Args[2:])
 		return
 	}
-	b := &bench{out: os.Stdout, steps: 100, chunks: 2000, watch: 10 * time.Second}
+	b := &bench{out: os.Stdout, static: true, steps: 100, chunks: 2000, watch: 10 * time.Second}
 	only := flag.String("only", "", "measure only groups whose title contains this")
 	flag.IntVar(&b.rounds, "rounds", 15, "how often each figure is sampled")
 	flag.IntVar(&b.logMB, "log", 100, "size of the big session, in MB")
@@ -75,7 +76,9 @@ func (b *bench) run(only string) (err error) {
 	defer os.RemoveAll(b.dir)
 	b.binary = filepath.Join(b.dir, "dshsh")
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", b.binary, "dshsh/cmd/dshsh")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static, as it is released
+	if b.static {
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building dshsh (run this from its source folder): %w\n%s", err, out)
 	}
