@@ -164,6 +164,7 @@ type activity struct {
 	step     int   // last step opened
 	stepOpen bool
 	retries  map[string]int  // of the present step's call, by mode
+	fallback int             // how many of Config.Fallback were come to; 0 = the agent's own model answers
 	shrunk   int             // how often room was made for the present step's call because the provider asked for it
 	batch    []model.Message // claimed for the first step
 	early    bool            // that was before agent/session-start was over
@@ -235,7 +236,7 @@ func (a *agent) Use(t tool.Tool) error {
 
 func (a *agent) SetModel(provider, model string) {
 	a.opts.Provider, a.opts.Model = provider, model
-	a.header.routed = false
+	a.header.routed, a.header.first = false, nil
 }
 
 func (a *agent) newID(prefix string) string {

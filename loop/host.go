@@ -46,6 +46,9 @@ type Config struct {
 	Commands []string
 	// Retry gives a provider's retry policy, nil for none; a nil Retry is DefaultRetry.
 	Retry func(provider string) *RetryPolicy
+	// Fallback are the models that a turn goes on with, in this order, when the agent's own
+	// fails in a way that another may not; the next turn begins with the agent's own again.
+	Fallback []Route
 	// Sections is the system prompt's standing part.
 	Sections []PromptSection
 	// Contexts is what the model should know of the moment: read at every step, and sent

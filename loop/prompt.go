@@ -178,9 +178,10 @@ func expand(text string, vars map[string]string) (string, error) {
 type headerState struct {
 	last    *Header
 	context *RequestContext
-	tokens  int  // of last's system prompt and tools, an estimate
-	own     bool // this instance has logged one: the next is a change, not initial or resume
-	routed  bool // the last header's config is the seed; false: the agent's options decide the route
+	tokens  int     // of last's system prompt and tools, an estimate
+	own     bool    // this instance has logged one: the next is a change, not initial or resume
+	first   *Header // the last one before a fallback's, while those are the last; nil = last is the agent's own model's
+	routed  bool    // the last header's config is the seed; false: the agent's options decide the route
 }
 
 func (s *headerState) fold(rec session.Record) {
@@ -204,11 +205,15 @@ func (s *headerState) fold(rec session.Record) {
 // seed is the config that agent/request starts from: the options' route at first, the
 // last logged config afterwards, without what the provider's defaults had supplied.
 func (s *headerState) seed(o Options) model.Config {
-	if s.last != nil && s.routed {
-		return stripDefaults(s.last)
+	last := s.last
+	if s.first != nil {
+		last = s.first
+	}
+	if last != nil && s.routed {
+		return stripDefaults(last)
 	}
 	cfg := model.Config{Provider: o.Provider, Model: o.Model, MaxTokens: o.MaxTokens}
-	if l := s.last; l != nil && l.Config.Provider == o.Provider && l.Config.Model == o.Model {
+	if l := last; l != nil && l.Config.Provider == o.Provider && l.Config.Model == o.Model {
 		cfg.ReasoningEffort = stripDefaults(l).ReasoningEffort
 	}
 	return cfg

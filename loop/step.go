@@ -58,8 +58,8 @@ func (a *agent) step(act *activity, asm Assembly, msgs []model.Message) (res ste
 	return res, a.closeStep(act)
 }
 
-// ask gets the model's reply, trying again where agent/request-error says so, and records
-// it. A cancelled reply keeps what is worth keeping.
+// ask gets the model's reply, trying again where agent/request-error says so and then
+// with the next model of Config.Fallback, and records it. A cancelled reply keeps what is worth keeping.
 func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) {
 	act.retries, act.shrunk = map[string]int{}, 0
 	for {
@@ -98,6 +98,11 @@ func (a *agent) ask(act *activity, asm Assembly) (model.Message, string, error) 
 				return model.Message{}, "", err
 			}
 			again = true
+		}
+		if !again {
+			if again, err = a.fallBack(act, req, failure); err != nil {
+				return model.Message{}, "", err
+			}
 		}
 		if !again {
 			if got.err != nil && failure.Unwrap() == nil {
@@ -153,6 +158,10 @@ func (a *agent) recordReply(act *activity, req *model.Request, got received) (mo
 // that differs from the last one is logged.
 func (a *agent) request(act *activity, asm Assembly) (*model.Request, error) {
 	seed := a.header.seed(a.opts)
+	if n := act.fallback; n > 0 {
+		r := a.h.cfg.Fallback[n-1]
+		seed = model.Config{Provider: r.Provider, Model: r.Model, MaxTokens: a.opts.MaxTokens}
+	}
 	cfg, err := AgentRequest.Run(a.h.Host, a.awaiting(act), StepPayload{Agent: a, Turn: act.turn, Step: act.step, Signal: act.signal},
 		func(StepPayload) (model.Config, error) { return seed, nil })
 	if err != nil {
@@ -171,8 +180,14 @@ func (a *agent) request(act *activity, asm Assembly) (*model.Request, error) {
 	if h.System, err = renderSystem(asm, h.Config); err != nil {
 		return nil, err
 	}
+	if act.fallback > 0 && a.header.first == nil {
+		a.header.first = a.header.last
+	}
 	if err := a.logHeader(h, info); err != nil {
 		return nil, err
+	}
+	if act.fallback == 0 {
+		a.header.first = nil
 	}
 	return &model.Request{Config: h.Config, Messages: a.history.derive(), System: h.System, Tools: h.Tools, SessionID: a.id}, nil
 }

@@ -180,7 +180,7 @@ var relational = map[string]bool{
 var free = map[string]bool{
 	RecInboxSpliced: true, RecEndSeed: true, RecToolRewritten: true, RecApprovalAsked: true, RecApprovalDecided: true,
 	RecHookDecision: true, RecHookError: true, RecQuarantined: true, RecGeneration: true, RecGrant: true,
-	"llm/retry": true, "llm/retry-started": true, RecScriptState: true, RecCodeStart: true, RecCodeDispatch: true,
+	RecRetry: true, RecRetryStarted: true, RecFallback: true, RecScriptState: true, RecCodeStart: true, RecCodeDispatch: true,
 	"session/title": true, RecCompactionStart: true, RecCompactionSummary: true, RecCompactionEnd: true, RecCompactionPrune: true,
 }
 

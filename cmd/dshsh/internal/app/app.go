@@ -181,6 +181,7 @@ type flags struct {
 	provider, model, baseURL string
 	scripts                  []string
 	policies                 []string
+	fallback                 []string
 	safe, trust              bool
 	only                     bool // the scripts that are named, and none of the folders
 	cwd                      string
@@ -198,6 +199,7 @@ func (f *flags) add(c *cobra.Command, run bool) {
 	fs := c.Flags()
 	fs.StringVar(&f.provider, "provider", "", "model service: openai, deepseek, anthropic or offline")
 	fs.StringVar(&f.model, "model", "", "model of that service")
+	fs.StringSliceVar(&f.fallback, "fallback", nil, "models to go on with when the first fails: MODEL or PROVIDER/MODEL, with commas between")
 	fs.StringVar(&f.baseURL, "base-url", "", "address of the service, such as http://localhost:11434/v1")
 	fs.StringArrayVar(&f.scripts, "script", nil, "load this script too (repeatable)")
 	fs.StringArrayVar(&f.policies, "policy", nil, "switch a bundled policy on (repeatable)")
@@ -213,7 +215,7 @@ func (f *flags) add(c *cobra.Command, run bool) {
 	fs.IntVar(&f.maxRetries, "max-retries", loop.DefaultRetry.MaxRetries, "how often a failed model call is tried again")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		f.given = map[string]any{}
-		for name, value := range map[string]any{"provider": f.provider, "model": f.model, "approve": f.approve,
+		for name, value := range map[string]any{"provider": f.provider, "model": f.model, "fallback": f.fallback, "approve": f.approve,
 			"max-steps": f.maxSteps, "max-continuations": f.maxForced, "max-retries": f.maxRetries} {
 			if fs.Changed(name) {
 				f.given[name] = value

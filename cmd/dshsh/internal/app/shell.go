@@ -105,6 +105,7 @@ func newShell(e *Env, f *flags, say func(string), approve asker) (*sh, error) {
 		Grants:    s.grants,
 		Approve:   s.approver(mode, approve),
 		Retry:     s.retry,
+		Fallback:  s.fallback(),
 		Sections:  s.sections(),
 		Notices:   s,
 		Store:     s.store,
@@ -204,6 +205,14 @@ func (s *sh) retry(provider string) *loop.RetryPolicy {
 		}
 	}
 	return &p
+}
+
+// fallback are the models that answer when the first fails.
+func (s *sh) fallback() (out []loop.Route) {
+	for _, r := range s.cfg.Fallback {
+		out = append(out, loop.Route{Provider: r[0], Model: r[1]})
+	}
+	return out
 }
 
 // start loads the scripts and begins to watch them.

@@ -22,10 +22,11 @@ type Config struct {
 	NoKey      bool // no provider is configured: the offline one is used
 	Approve    string
 	MaxSteps   int
-	MaxForced  int      // continuations in a row that scripts may force; 0 = the default
-	MaxRetries int      // of a failed model call; -1 = the default
-	Policies   []string // bundled ones that are switched on
-	Confine    bool     // files outside of the project are refused
+	MaxForced  int         // continuations in a row that scripts may force; 0 = the default
+	MaxRetries int         // of a failed model call; -1 = the default
+	Fallback   [][2]string // provider and model of those that answer when the first fails
+	Policies   []string    // bundled ones that are switched on
+	Confine    bool        // files outside of the project are refused
 	Bell       bool
 	settings   settings
 }
@@ -132,7 +133,29 @@ func Load(in Input) (*Config, error) {
 	if c.Model == "" {
 		c.Model = defaultModels[c.Provider]
 	}
+	names, _ := set["fallback"].Value.([]string)
+	for _, name := range names {
+		r, err := c.route(name)
+		if err != nil {
+			return nil, fmt.Errorf("fallback (%s): %w", set["fallback"].Origin, err)
+		}
+		c.Fallback = append(c.Fallback, r)
+	}
 	return c, nil
+}
+
+// route reads MODEL, of the provider that is set, or PROVIDER/MODEL. A model's own name may
+// hold a slash.
+func (c *Config) route(name string) ([2]string, error) {
+	name = strings.TrimSpace(name)
+	provider, of, ok := strings.Cut(name, "/")
+	if _, service := defaultModels[provider]; !ok || !service {
+		provider, of = c.Provider, name
+	}
+	if of == "" {
+		return [2]string{}, fmt.Errorf("%q names no model, want MODEL or PROVIDER/MODEL", name)
+	}
+	return [2]string{provider, of}, (&Config{Provider: provider, Services: c.Services}).checkProvider()
 }
 
 func isAddress(s string) bool {

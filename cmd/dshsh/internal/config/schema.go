@@ -23,6 +23,7 @@ type Key struct {
 	Env     string   // a variable that sets it too
 	Flag    string   // a flag that sets it too, without --
 	Project bool     // a project's file may set it
+	Adds    bool     // of a list: what the places name adds up
 	Secret  bool     // the value is not shown
 	Doc     string
 }
@@ -33,6 +34,8 @@ var keys = []Key{
 		Flag: "provider", Project: true, Doc: "The model service of new sessions."},
 	{Name: "model", Kind: kindText, Default: "the service's usual one", Flag: "model", Project: true,
 		Doc: "The model of that service. One that stands in a file counts only for the provider that is named there or in a weaker place."},
+	{Name: "fallback", Kind: kindList, Default: "none", Flag: "fallback", Project: true,
+		Doc: "Models, as `MODEL` of the same service or `PROVIDER/MODEL`, that a turn goes on with, in this order, when the service cannot be reached, does not let one in or does not know the model. The next turn begins with the first model again."},
 	{Name: "max-retries", Kind: kindNumber, Default: "5", Flag: "max-retries", Project: true, Doc: "How often a failed model call is tried again."},
 	{Name: "max-steps", Kind: kindNumber, Default: "no limit", Flag: "max-steps", Project: true, Doc: "A turn ends after so many steps; 0 is no limit."},
 	{Name: "max-continuations", Kind: kindNumber, Default: "25", Flag: "max-continuations", Project: true, Doc: "How often in a row scripts may continue a turn."},
@@ -40,7 +43,7 @@ var keys = []Key{
 		Doc: "What becomes of calls that need approval, see [approvals](approvals.md)."},
 	{Name: "confine", Kind: kindBool, Default: "false", Project: true,
 		Doc: "Refuse the file tools all that lies outside of the project's folder, instead of asking. A project can only set true. Commands are not confined."},
-	{Name: "policies", Kind: kindList, Default: "none", Project: true,
+	{Name: "policies", Kind: kindList, Default: "none", Project: true, Adds: true,
 		Doc: "Bundled policies that are switched on, as with `--policy`. What the places name adds up."},
 	{Name: "bell", Kind: kindBool, Default: "false", Doc: "Let the terminal ring when a question waits, and when a turn of ten seconds or more has ended."},
 	{Name: "deepseek.key", Kind: kindText, Env: "DEEPSEEK_API_KEY", Secret: true, Doc: "The key of the service."},

@@ -54,7 +54,7 @@ func (s settings) yes(name string) bool    { v, _ := s[name].Value.(bool); retur
 
 // set puts a value over that of weaker layers.
 func (s settings) set(k Key, v any, origin string, layer int) {
-	if list, ok := v.([]string); ok {
+	if list, ok := v.([]string); ok && k.Adds {
 		if old, ok := s[k.Name].Value.([]string); ok {
 			v, origin = slices.Concat(old, list), s[k.Name].Origin+", "+origin
 		}

@@ -215,6 +215,15 @@ func (r *Renderer) retry(rec session.Record, out *lines) {
 	r.step = stepView{}
 }
 
+func (r *Renderer) fallback(rec session.Record, out *lines) {
+	var d loop.Fallback
+	if !read(rec, &d) || d.Failure == nil {
+		return
+	}
+	r.note(out, (*Renderer).yellow, fmt.Sprintf("[%s/%s goes on for %s/%s: %s]", d.To.Provider, d.To.Model, d.From.Provider, d.From.Model, failureLine(*d.Failure)))
+	r.step = stepView{}
+}
+
 func (r *Renderer) compactionStart(_ session.Record, out *lines) {
 	r.compacted = ""
 	r.note(out, (*Renderer).dim, "[shortening the context ...]")

@@ -175,6 +175,7 @@ var handlers = map[string]func(*Renderer, session.Record, *lines){
 	"hook/error":         (*Renderer).hookError,
 	"script/quarantined": (*Renderer).quarantined,
 	"llm/retry":          (*Renderer).retry,
+	"llm/fallback":       (*Renderer).fallback,
 	"compaction/start":   (*Renderer).compactionStart,
 	"compaction/summary": (*Renderer).compactionSummary,
 	"compaction/end":     (*Renderer).compactionEnd,
