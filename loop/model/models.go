@@ -96,6 +96,16 @@ func (k Known) validate() error {
 	return nil
 }
 
+// Of lists what is known of a provider's models, in the order in which they are looked up.
+func (m *Models) Of(provider string) (out []Known) {
+	for _, k := range m.entries {
+		if k.Provider == provider || k.Provider == "*" {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
 // Lookup returns the first entry that fits a provider's model; the zero Known if none
 // does.
 func (m *Models) Lookup(provider, id string) Known {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/cmd/dshsh/internal/repl"
 	"dshsh/loop"
+	"dshsh/loop/model"
 	"dshsh/runtime"
 	"dshsh/runtime/reload"
 	"dshsh/session"
@@ -86,6 +89,9 @@ func (p *prompt) SetRoute(a loop.Agent, route string) error {
 	if route == "offline" {
 		provider, name, ok = route, route, true
 	}
+	if near := runtime.Nearest(provider, slices.Collect(maps.Keys(known))); ok && !known[provider] && near != "" {
+		return fmt.Errorf("there is no provider %s: did you mean %s?", provider, near)
+	}
 	if !ok || !known[provider] {
 		// A model's own name may hold a slash.
 		provider, name = a.Options().Provider, route
@@ -94,6 +100,42 @@ func (p *prompt) SetRoute(a loop.Agent, route string) error {
 		}
 	}
 	return p.host.Do(context.Background(), func() { a.SetModel(provider, name) })
+}
+
+// Models implements repl.Shell.
+func (p *prompt) Models() (rows [][2]string) {
+	known, err := p.models()
+	if err != nil {
+		return nil
+	}
+	for _, svc := range p.cfg.Services {
+		for _, k := range known.Of(svc.Name) {
+			if k.Provider == "*" && svc.Name != "deepseek" && k.ID != "*" {
+				continue // of whoever serves them; a name is enough
+			}
+			rows = append(rows, [2]string{svc.Name + "/" + k.ID, window(k)})
+		}
+	}
+	return append(rows, [2]string{"offline", "the embedded one, which is no model"})
+}
+
+// Window implements repl.Shell.
+func (p *prompt) Window(a loop.Agent) string {
+	known, err := p.models()
+	if err != nil {
+		return err.Error()
+	}
+	if a.Options().Provider == "offline" {
+		return ""
+	}
+	return window(known.Lookup(a.Options().Provider, a.Options().Model))
+}
+
+func window(k model.Known) string {
+	if k.ContextWindow == 0 {
+		return "its window is not known: models.json can say it"
+	}
+	return fmt.Sprintf("a window of %d tokens", k.ContextWindow)
 }
 
 // runPrompt is `dshsh` without a command.

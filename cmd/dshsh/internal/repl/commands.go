@@ -292,7 +292,17 @@ func (l *Loop) cmdModel(ctx context.Context, route string) {
 		}
 	}
 	_ = l.shell.Host().Do(ctx, func() {
-		l.Say("model: " + render.Visible(l.shell.Route(a)))
+		line := "model: " + l.shell.Route(a)
+		if w := l.shell.Window(a); w != "" {
+			line += ", " + w
+		}
+		l.Say(render.Visible(line))
 		l.status()
 	})
+	if route != "" {
+		return
+	}
+	cols, _ := l.ed.Size()
+	l.ed.Print(render.Visible(twoColumns(l.shell.Models(), cols)))
+	l.Say("/model MODEL or /model PROVIDER/MODEL switches, from the next request on")
 }

@@ -51,6 +51,11 @@ func (l *Loop) CompleteLine(line string, pos int) []Candidate {
 		}
 	case "queue":
 		words = []string{"clear", "edit ", "mv ", "rm "}
+	case "model":
+		for _, m := range l.shell.Models() {
+			route, _, _ := strings.Cut(m[0], "*")
+			words = append(words, route)
+		}
 	case "agent":
 		words = l.completeAgents(arg)
 	default:

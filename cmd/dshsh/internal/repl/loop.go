@@ -37,6 +37,10 @@ type Shell interface {
 	// written as MODEL or PROVIDER/MODEL.
 	Route(loop.Agent) string
 	SetRoute(a loop.Agent, route string) error
+	// Models lists the models that are known, as routes, with what is known of them; a * in
+	// one stands for any characters. Window says how large the context of an agent's is.
+	Models() [][2]string
+	Window(loop.Agent) string
 	// Attach reads the files that a person's text names with @: what they add to the
 	// message, and lines for the person about what was added and what was not.
 	Attach(ctx context.Context, a loop.Agent, text string) (blocks []model.Block, notes []string)
