@@ -302,8 +302,8 @@ func TestR122_NothingHappensAfterACancel(t *testing.T) {
 	var o outcome
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		o = call(t, ctx, b, Args{Command: "(sleep 1; touch canary) & (setsid sleep 1; touch canary2) & " +
-			"setsid sh -c 'echo $$ >p3; sleep 1; touch canary3' & (setsid sh -c 'echo $$ >p4; sleep 1; touch canary4' &) ; wait"})
+		o = call(t, ctx, b, Args{Command: "(sleep 4; touch canary) & (setsid sleep 4; touch canary2) & " +
+			"setsid sh -c 'echo $$ >p3; sleep 4; touch canary3' & (setsid sh -c 'echo $$ >p4; sleep 4; touch canary4' &) ; wait"})
 	})
 	all := pids(t, b.cfg.Dir, "p3", "p4")
 	cancel()
@@ -315,7 +315,7 @@ func TestR122_NothingHappensAfterACancel(t *testing.T) {
 	for _, pid := range all {
 		eventually(t, "no child is left", func() bool { return !alive(pid) })
 	}
-	time.Sleep(1200 * time.Millisecond) // what was to happen would have happened
+	time.Sleep(4200 * time.Millisecond) // what was to happen would have happened
 	if found, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "canary*")); len(found) > 0 {
 		t.Errorf("happened after the cancel: %v", found)
 	}

@@ -162,18 +162,21 @@ func copyAll(out io.Writer, r io.Reader) bool {
 }
 
 // end ends the processes that find finds: TERM, up to grace to tidy up, then KILL until
-// none is left. It returns those that did not go.
+// none is left. It returns those that did not go. That none is left has to be seen twice:
+// one that is just starting another program is not found.
 func end(root int, marker string, grace time.Duration) []Process {
 	left := find(root, marker)
 	if len(left) == 0 && root == 0 {
 		return nil
 	}
 	terminate(root, left)
-	pause := 5 * time.Millisecond
+	pause, gone := 5*time.Millisecond, 0
 	for deadline := time.Now().Add(grace); time.Now().Before(deadline); {
 		time.Sleep(pause)
 		pause = min(2*pause, 40*time.Millisecond)
-		if left = find(root, marker); len(left) == 0 {
+		if left = find(root, marker); len(left) > 0 {
+			gone = 0
+		} else if gone++; gone == 2 {
 			return nil
 		}
 	}
