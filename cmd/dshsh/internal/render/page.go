@@ -13,10 +13,16 @@ import (
 
 // newParser is one for CommonMark and struck text. A Renderer makes it when it is first
 // wanted: most runs show no Markdown. The package goldmark/extension is left out, whose
-// patterns would be compiled at every start.
+// patterns would be compiled at every start. A line of dashes below a paragraph is a rule:
+// were it to make a heading of it, as in CommonMark, no row could be shown before the end.
 func newParser() parser.Parser {
 	inline := append(parser.DefaultInlineParsers(), util.Prioritized(strikes{}, 500))
-	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(inline...))
+	return parser.NewParser(parser.WithInlineParsers(inline...), parser.WithBlockParsers(
+		util.Prioritized(parser.NewThematicBreakParser(), 200), util.Prioritized(parser.NewListParser(), 300),
+		util.Prioritized(parser.NewListItemParser(), 400), util.Prioritized(parser.NewCodeBlockParser(), 500),
+		util.Prioritized(parser.NewATXHeadingParser(), 600), util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
+		util.Prioritized(parser.NewBlockquoteParser(), 800), util.Prioritized(parser.NewHTMLBlockParser(), 900),
+		util.Prioritized(parser.NewParagraphParser(), 1000)))
 }
 
 // page lays one block of Markdown out in rows. One call of the Renderer uses it.
