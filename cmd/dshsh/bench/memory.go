@@ -76,13 +76,7 @@ func memory(b *bench) ([]figure, func(), error) {
 // the system what it holds, or, where it is to be watched for a time, how many
 // milliseconds of processor it then uses in 10 s.
 func (b *bench) idle(home string, watch time.Duration) (mib float64, err error) {
-	cmd := b.dshsh("")
-	cmd.Env = append(cmd.Env, "DSHSH_HOME="+home)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 0, err
-	}
-	out, err := cmd.StdoutPipe()
+	cmd, in, out, err := b.piped(home)
 	if err != nil {
 		return 0, err
 	}

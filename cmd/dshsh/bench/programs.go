@@ -75,13 +75,7 @@ func asking(prompt string) []string {
 
 // opening is how long a shell takes from its start to the first line that it shows.
 func (b *bench) opening(home string) (float64, error) {
-	cmd := b.dshsh("")
-	cmd.Env = append(cmd.Env, "DSHSH_HOME="+home)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 0, err
-	}
-	out, err := cmd.StdoutPipe()
+	cmd, in, out, err := b.piped(home)
 	if err != nil {
 		return 0, err
 	}
@@ -167,6 +161,16 @@ func (b *bench) dshsh(server string, args ...string) *exec.Cmd {
 		cmd.Env = append(cmd.Env, "OPENAI_BASE_URL="+server, "OPENAI_API_KEY=none")
 	}
 	return cmd
+}
+
+// piped is a shell of a home, to be started, that reads its lines from in.
+func (b *bench) piped(home string) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser, err error) {
+	cmd = b.dshsh("")
+	cmd.Env = append(cmd.Env, "DSHSH_HOME="+home)
+	if in, err = cmd.StdinPipe(); err == nil {
+		out, err = cmd.StdoutPipe()
+	}
+	return cmd, in, out, err
 }
 
 // wall runs a command and gives its milliseconds.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -149,10 +148,8 @@ func sessionTitle(store *session.Store, id string) string {
 		return ""
 	}
 	for _, t := range loop.Turns(head) {
-		if title := []rune(strings.Join(strings.Fields(t.Prompt), " ")); len(title) > maxTitle {
-			return string(title[:maxTitle]) + "..."
-		} else if len(title) > 0 {
-			return string(title)
+		if title := render.Beginning(t.Prompt, maxTitle); title != "" {
+			return title
 		}
 	}
 	return ""

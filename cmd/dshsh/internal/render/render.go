@@ -223,6 +223,16 @@ func oneLine(text string) string {
 	return expandTabs(s)
 }
 
+// Beginning returns the first characters of text in a line, at most so many, as they are:
+// they have not been made visible. Any goroutine may call it.
+func Beginning(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "..."
+	}
+	return text
+}
+
 // read decodes a record's data, reporting whether it could. What cannot be read is not
 // shown: the log has it, and `session check` says what is wrong.
 func read(rec session.Record, to any) bool { return json.Unmarshal(rec.Data, to) == nil }

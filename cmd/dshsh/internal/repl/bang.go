@@ -3,17 +3,12 @@ package repl
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"dshsh/cmd/dshsh/internal/render"
 	"dshsh/loop"
 	"dshsh/loop/model"
 )
-
-// maxBang is how many bytes of a command's output are shown, and go to the model.
-const maxBang = 32 << 10
 
 // bang runs a command that the person has typed behind ! in the agent's shell, and adds
 // what it gave to the context; behind !! it is only run. It does not keep the prompt waiting.
@@ -44,7 +39,7 @@ func (l *Loop) bang(text string) {
 			l.Say(render.Visible("!" + command + ": " + err.Error()))
 			return
 		}
-		out := shorten(strings.TrimRight(model.PlainText(res.Content), "\n"))
+		out := strings.TrimRight(model.PlainText(res.Content), "\n") // the tool has bounded it
 		if out == "" {
 			out = "(no output)"
 		}
@@ -56,18 +51,6 @@ func (l *Loop) bang(text string) {
 			l.Say(render.Visible("not added to the context: " + err.Error()))
 		}
 	})
-}
-
-// shorten keeps the beginning and the end of a long output.
-func shorten(s string) string {
-	if len(s) <= maxBang {
-		return s
-	}
-	head, tail := s[:maxBang/2], s[len(s)-maxBang/2:]
-	for !utf8.RuneStart(tail[0]) {
-		tail = tail[1:]
-	}
-	return fmt.Sprintf("%s\n... %d bytes left out ...\n%s", strings.ToValidUTF8(head, ""), len(s)-len(head)-len(tail), tail)
 }
 
 // own notes what the person has started beside the agent, to be cancelled by Ctrl-C.

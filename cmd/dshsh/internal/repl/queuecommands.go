@@ -169,10 +169,7 @@ func (l *Loop) queueOne(a loop.Agent, verb string, w waiting, rest string) (say 
 }
 
 func firstWords(m model.Message) string {
-	text := strings.Join(strings.Fields(m.Words()), " ")
-	if r := []rune(text); len(r) > 70 {
-		text = string(r[:70]) + "..."
-	}
+	text := render.Beginning(m.Words(), 70)
 	if m.Source.Plugin != "" {
 		text += " (" + m.Source.Plugin + ")"
 	}
